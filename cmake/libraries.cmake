@@ -1,0 +1,12 @@
+# Libraries from the system's package manager. Nothing is vendored, nothing is downloaded.
+find_package(Threads REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(Boost 1.74 REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET GLOBAL libpcre2-8)
+add_library(PCRE2::PCRE2 ALIAS PkgConfig::PCRE2)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET GLOBAL libutf8proc)
+add_library(utf8proc::utf8proc ALIAS PkgConfig::UTF8PROC)
+pkg_check_modules(HWY REQUIRED IMPORTED_TARGET GLOBAL libhwy)
+add_library(hwy::hwy ALIAS PkgConfig::HWY)

@@ -1,0 +1,41 @@
+// A model folder in the Hugging Face layout: config.json, generation_config.json, tokenizer.json,
+// tokenizer_config.json, chat_template.jinja, and safetensors (one file, or shards with an index).
+// Opening maps the weights and reads none of them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "formats/description.h"
+#include "formats/mapped_file.h"
+
+namespace kapitsa {
+
+struct Checkpoint {
+    std::string path;                    // the folder
+    std::shared_ptr<const Json> config;  // config.json: an object
+    std::shared_ptr<const Json>
+        generation_config;  // generation_config.json: an object, or null where there is none
+    std::shared_ptr<const Json> tokenizer_config;  // tokenizer_config.json: likewise
+    std::string chat_template;      // chat_template.jinja, else the one in tokenizer_config, else ""
+    std::vector<MappedFile> files;  // the weights; they outlive every TensorEntry below
+    std::unordered_map<std::string, TensorEntry> tensors;
+
+    std::uint64_t weight_bytes() const;  // of all tensors
+    /// The text of tokenizer.json. Read when asked for: a test of the arithmetic has none.
+    Result<std::string> tokenizer_json() const;
+    /// The text of a named token of tokenizer_config ("bos_token", "eos_token"), a string or {"content":
+    /// ...}; "" if none.
+    std::string token_text(std::string_view name) const;
+};
+
+/// Errors name the file, and within it the field.
+Result<Checkpoint> open_checkpoint(const std::string& folder);
+
+}  // namespace kapitsa
