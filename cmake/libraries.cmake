@@ -10,3 +10,13 @@ pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET GLOBAL libutf8proc)
 add_library(utf8proc::utf8proc ALIAS PkgConfig::UTF8PROC)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET GLOBAL libhwy)
 add_library(hwy::hwy ALIAS PkgConfig::HWY)
+
+# The instruction sets that the native kernels are compiled for, beside the processor's least: AVX2 and AVX-512 on
+# x86-64, NEON on Arm. The others that Highway knows would cost compile time and win little.
+set(KAPITSA_NO_TARGETS "HWY_SSSE3|HWY_SSE4|HWY_AVX3_DL")
+if(HWY_VERSION VERSION_GREATER_EQUAL 1.0.4)
+    string(APPEND KAPITSA_NO_TARGETS "|HWY_AVX3_ZEN4")
+endif()
+if(HWY_VERSION VERSION_GREATER_EQUAL 1.0.6)
+    string(APPEND KAPITSA_NO_TARGETS "|HWY_AVX3_SPR")
+endif()
