@@ -44,3 +44,15 @@ function(kapitsa_program name folder)
         kapitsa_link(${name} PRIVATE ${ARGN})
     endif()
 endfunction()
+
+# kapitsa_architectures(FOLDER): writes architectures.inc, a row for each file in src/FOLDER/arch. The file's name is the
+# architecture's name; there is no other list to keep.
+function(kapitsa_architectures folder)
+    file(GLOB files CONFIGURE_DEPENDS src/${folder}/arch/*.cpp)
+    set(rows "")
+    foreach(path ${files})
+        get_filename_component(stem ${path} NAME_WE)
+        string(APPEND rows "ARCHITECTURE(${stem})\n")
+    endforeach()
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/architectures.inc CONTENT "${rows}")
+endfunction()

@@ -46,10 +46,14 @@ using Status = Result<Done>;
 }  // namespace kapitsa
 
 /// Unwraps a Result, or returns its Error from the enclosing function. (A GNU statement expression: GCC and
-/// both clangs have them. Not for coroutines, which must `co_return`.)
-#define TRY(...)                                                                  \
-    __extension__({                                                               \
-        auto try_result_ = (__VA_ARGS__);                                         \
-        if (!try_result_) return std::unexpected(std::move(try_result_.error())); \
-        std::move(*try_result_);                                                  \
+/// both clangs have them. Not for coroutines, which must `co_return`; nor inside a braced initialiser whose
+/// earlier members own something, since GCC 12 leaks those.)
+#define TRY(...) TRY_NAMED(KAPITSA_JOIN(try_result_, __COUNTER__), __VA_ARGS__)
+#define TRY_NAMED(result, ...)                                          \
+    __extension__({                                                     \
+        auto result = (__VA_ARGS__);                                    \
+        if (!result) return std::unexpected(std::move(result.error())); \
+        std::move(*result);                                             \
     })
+#define KAPITSA_JOIN(a, b) KAPITSA_JOIN_EXPANDED(a, b)
+#define KAPITSA_JOIN_EXPANDED(a, b) a##b

@@ -1,0 +1,289 @@
+// Qwen3.5, 3.6 and 3.8, dense, text: three gated delta-net layers, then one full-attention layer, repeated.
+// Everything this family knows of itself is in this file: its numbers, its tensors, its forward pass.
+// Source: the family's reference implementation and config.json; checked by tests/golden.
+
+#include "formats/config_reader.h"
+#include "model/architecture.h"
+#include "model/layers/attention.h"
+#include "model/layers/delta_net.h"
+#include "model/layers/norm.h"
+#include "model/layers/swiglu.h"
+
+namespace kapitsa {
+namespace {
+
+struct Numbers {
+    std::uint32_t vocabulary, width, inner, layers, context;
+    std::uint32_t heads, kv_heads, head_width, rotary;
+    DeltaNetShape delta_net;
+    double rope_theta;
+    float epsilon;
+    bool tied;                  // the head is the embedding
+    std::vector<bool> attends;  // [layers] full attention, or the delta net
+};
+
+Status expect(const ConfigReader& where, std::string_view key, std::string_view only) {
+    const std::string value = TRY(where.text_or(key, only));
+    if (value == only) return Done{};
+    return fail(Fault::unsupported, where.field(key) + " is \"" + value + "\"; this family is known with \"" +
+                                        std::string(only) + "\" alone");
+}
+
+Status expect_default_rope(const ConfigReader& rope) {
+    TRY(expect(rope, "rope_type", "default"));
+    return expect(rope, "type", "default");
+}
+
+/// Settings that would change the arithmetic, and have one value in all releases.
+Status refuse_variants(const ConfigReader& text, const ConfigReader& rope) {
+    const auto expect_flag = [&](const ConfigReader& where, std::string_view key, bool only) -> Status {
+        if (TRY(where.flag_or(key, only)) == only) return Done{};
+        return fail(Fault::unsupported,
+                    where.field(key) + " must be " + (only ? "true" : "false") + " in this family");
+    };
+    TRY(expect(text, "hidden_act", "silu"));
+    TRY(expect(text, "output_gate_type", "swish"));
+    TRY(expect_flag(text, "attention_bias", false));
+    TRY(expect_flag(text, "attn_output_gate", true));
+    TRY(expect_flag(rope, "mrope_interleaved", true));
+    TRY(expect_default_rope(rope));
+    if (text.has("rope_scaling")) TRY(expect_default_rope(TRY(text.child("rope_scaling"))));
+    if (text.has("num_experts"))
+        return fail(Fault::unsupported,
+                    text.field("num_experts") + " makes this a mixture of experts, which is not there yet");
+    return Done{};
+}
+
+Result<std::vector<bool>> read_layer_kinds(const ConfigReader& text, std::uint32_t layers) {
+    std::vector<bool> attends(layers);
+    if (!text.has("layer_types")) {
+        const std::uint32_t interval = TRY(text.number_or("full_attention_interval", 4));
+        for (std::uint32_t i = 0; i < layers; ++i) attends[i] = (i + 1) % interval == 0;
+        return attends;
+    }
+    const auto types = TRY(text.texts("layer_types"));
+    if (types.size() != layers)
+        return fail(Fault::corrupt_file, text.field("layer_types") + " names " +
+                                             std::to_string(types.size()) +
+                                             " layers; num_hidden_layers says " + std::to_string(layers));
+    for (std::uint32_t i = 0; i < layers; ++i) {
+        if (types[i] != "full_attention" && types[i] != "linear_attention")
+            return fail(Fault::unsupported, text.field("layer_types") + "[" + std::to_string(i) + "] is \"" +
+                                                types[i] +
+                                                "\"; it may be full_attention or linear_attention");
+        attends[i] = types[i] == "full_attention";
+    }
+    return attends;
+}
+
+/// What the kernels count on.
+Status check(const ConfigReader& text, const Numbers& n) {
+    const auto refuse = [&](std::string_view key, const std::string& why) -> Status {
+        return fail(Fault::unsupported, text.field(key) + " " + why);
+    };
+    if (n.heads % n.kv_heads != 0)
+        return refuse("num_attention_heads", "is no multiple of num_key_value_heads");
+    if (n.heads / n.kv_heads > 64)
+        return refuse("num_attention_heads", "is more than 64 to each key/value head");
+    if (n.rotary % 2 != 0 || n.rotary > n.head_width || n.rotary == 0)
+        return refuse("head_dim", "times partial_rotary_factor is " + std::to_string(n.rotary) +
+                                      "; it must be even, and from 2 to head_dim");
+    if (n.delta_net.value_heads % n.delta_net.key_heads != 0)
+        return refuse("linear_num_value_heads", "is no multiple of linear_num_key_heads");
+    return Done{};
+}
+
+Result<Numbers> read(const Json& config) {
+    const ConfigReader file(config, "config.json");
+    const ConfigReader text = TRY(file.child_or_self("text_config"));
+    const ConfigReader rope = text.has("rope_parameters") ? TRY(text.child("rope_parameters"))
+                              : text.has("rope_scaling")  ? TRY(text.child("rope_scaling"))
+                                                          : text;
+    TRY(refuse_variants(text, rope));
+    constexpr WholeRange widths{1, 1u << 20}, heads{1, 4096}, head_widths{1, 1024};
+    Numbers n{
+        .vocabulary = TRY(text.number_or("vocab_size", 248320, {1, 1u << 24})),
+        .width = TRY(text.number("hidden_size", widths)),
+        .inner = TRY(text.number("intermediate_size", widths)),
+        .layers = TRY(text.number("num_hidden_layers", {1, 1024})),
+        .context = TRY(text.number_or("max_position_embeddings", 32768, token_counts)),
+        .heads = TRY(text.number("num_attention_heads", heads)),
+        .kv_heads = TRY(text.number("num_key_value_heads", heads)),
+        .head_width = TRY(text.number_or("head_dim", 256, head_widths)),
+        .rotary = 0,
+        .delta_net = {.key_heads = TRY(text.number("linear_num_key_heads", heads)),
+                      .value_heads = TRY(text.number("linear_num_value_heads", heads)),
+                      .key_width = TRY(text.number_or("linear_key_head_dim", 128, head_widths)),
+                      .value_width = TRY(text.number_or("linear_value_head_dim", 128, head_widths)),
+                      .taps = TRY(text.number_or("linear_conv_kernel_dim", 4, {2, 8}))},
+        .rope_theta = TRY((rope.has("rope_theta") ? rope : text).real("rope_theta", {1.0, 1e12})),
+        .epsilon = float(TRY(text.real_or("rms_norm_eps", 1e-6, {0.0, 1.0}))),
+        .tied = TRY((text.has("tie_word_embeddings") ? text : file).flag_or("tie_word_embeddings", false)),
+        .attends = {},
+    };
+    const double part = TRY(
+        (rope.has("partial_rotary_factor") ? rope : text).real_or("partial_rotary_factor", 0.25, {0.0, 1.0}));
+    n.rotary = std::uint32_t(n.head_width * part);
+    n.attends = TRY(read_layer_kinds(text, n.layers));
+    TRY(check(text, n));
+    return n;
+}
+
+/// The names of the trunk begin in one of three ways, by who wrote the file.
+Result<std::string> find_prefix(const Weights& weights) {
+    for (const char* prefix : {"model.language_model.", "language_model.model.", "model."})
+        if (weights.has(std::string(prefix) + "embed_tokens.weight")) return std::string(prefix);
+    return fail(Fault::corrupt_file,
+                "no embedding: there is no tensor model.language_model.embed_tokens.weight, nor "
+                "language_model.model.embed_tokens.weight, nor model.embed_tokens.weight");
+}
+
+class Qwen35 final : public Model {
+public:
+    static Result<std::unique_ptr<Model>> load(const Json& config, Weights& weights) {
+        auto model = std::make_unique<Qwen35>();
+        const Numbers& n = model->numbers_ = TRY(read(config));
+        const std::string prefix = TRY(find_prefix(weights));
+        const float shift = TRY(find_norm_shift(weights, prefix, n));
+        model->embedding_ = TRY(weights.matrix(prefix + "embed_tokens", n.vocabulary, n.width));
+        model->rope_frequencies_ = TRY(rope_frequencies(weights, n.rotary, n.rope_theta));
+        for (std::uint32_t i = 0; i < n.layers; ++i) TRY(model->load_layer(weights, prefix, i, shift));
+        model->norm_ = TRY(shifted_norm(weights, prefix + "norm.weight", n.width, shift));
+        TRY(model->load_head(weights, prefix));
+        // The head for multi-token prediction and the vision tower are models of their own: text needs
+        // neither.
+        for (const char* part : {"mtp.", "language_model.mtp.", "model.visual.", "visual.", "vision_tower."})
+            weights.set_aside(part);
+        TRY(weights.finish());
+        model->describe();
+        return std::unique_ptr<Model>(std::move(model));
+    }
+
+    const ModelShape& shape() const override { return shape_; }
+
+    Tensor forward(const Batch& batch, const ModelMemory& memory, const Taps& taps,
+                   Recorder& r) const override {
+        const float epsilon = numbers_.epsilon;
+        const Tensor x = r.embed(embedding_, batch);
+        const Rope angles = rope(rope_frequencies_, batch, r);
+        for (std::uint32_t i = 0; i < numbers_.layers; ++i) {
+            const auto scope = r.scope();
+            const Layer& layer = layers_[i];
+            const Tensor h = r.rms_norm(x, layer.norm, epsilon);
+            if (numbers_.attends[i])
+                attention_[layer.mixer].add(h, x, angles, batch, memory, r);
+            else
+                delta_net_[layer.mixer].add(h, x, batch, memory, r);
+            layer.mlp.add(r.rms_norm(x, layer.post_norm, epsilon), x, r);
+            tap(taps, i, x, r);
+        }
+        if (!taps.layers.empty()) tap(taps, numbers_.layers, r.rms_norm(x, norm_, epsilon), r);
+        return r.multiply(head_, r.rms_norm_of(x, batch.wanted_rows, batch.wanted, norm_, epsilon));
+    }
+
+    void commit(const CommitBatch& batch, const ModelMemory& memory, Recorder& r) const override {
+        for (const DeltaNet& layer : delta_net_) layer.commit(batch, memory, r);
+    }
+
+private:
+    struct Layer {
+        Tensor norm, post_norm;
+        std::uint32_t mixer = 0;  // its number among those of its kind
+        SwiGluLayer mlp;
+    };
+
+    /// Hugging Face files store w of (1 + w), MLX files 1 + w. The convention of the norms is that of the
+    /// shape of the convolutions, which MLX turns as well.
+    static Result<float> find_norm_shift(const Weights& weights, const std::string& prefix,
+                                         const Numbers& n) {
+        for (std::uint32_t i = 0; i < n.layers; ++i) {
+            const auto shape =
+                weights.shape(prefix + "layers." + std::to_string(i) + ".linear_attn.conv1d.weight");
+            if (shape.size() == 3) return shape[2] == 1 ? 0.0f : 1.0f;
+        }
+        return fail(Fault::corrupt_file,
+                    "no layer has a linear_attn.conv1d.weight of three dimensions, whose shape "
+                    "tells how the norms are stored");
+    }
+
+    Status load_layer(Weights& weights, const std::string& prefix, std::uint32_t i, float shift) {
+        const Numbers& n = numbers_;
+        const std::string block = prefix + "layers." + std::to_string(i);
+        Layer layer;
+        layer.norm = TRY(shifted_norm(weights, block + ".input_layernorm.weight", n.width, shift));
+        layer.post_norm =
+            TRY(shifted_norm(weights, block + ".post_attention_layernorm.weight", n.width, shift));
+        if (n.attends[i]) {
+            layer.mixer = std::uint32_t(attention_.size());
+            attention_.push_back(TRY(Attention::load(weights, block + ".self_attn",
+                                                     {.width = n.width,
+                                                      .heads = n.heads,
+                                                      .kv_heads = n.kv_heads,
+                                                      .head_width = n.head_width,
+                                                      .rotary = n.rotary,
+                                                      .epsilon = n.epsilon,
+                                                      .norm_shift = shift},
+                                                     layer.mixer)));
+        } else {
+            layer.mixer = std::uint32_t(delta_net_.size());
+            delta_net_.push_back(TRY(
+                DeltaNet::load(weights, block + ".linear_attn",
+                               {.width = n.width, .shape = n.delta_net, .epsilon = n.epsilon}, layer.mixer)));
+        }
+        layer.mlp = TRY(SwiGluLayer::load(weights, block + ".mlp", n.width, n.inner));
+        layers_.push_back(std::move(layer));
+        return Done{};
+    }
+
+    Status load_head(Weights& weights, const std::string& prefix) {
+        const std::string name = prefix == "language_model.model." ? "language_model.lm_head" : "lm_head";
+        if (numbers_.tied) {
+            head_ = embedding_;
+            weights.set_aside(name + ".");  // some files hold it all the same
+            return Done{};
+        }
+        head_ = TRY(weights.matrix(name, numbers_.vocabulary, numbers_.width));
+        return Done{};
+    }
+
+    void describe() {
+        const Numbers& n = numbers_;
+        shape_ = {.vocabulary = n.vocabulary,
+                  .width = n.width,
+                  .layers = n.layers,
+                  .context = n.context,
+                  .attention = {},
+                  .delta_net = {},
+                  .decode_bytes = head_.bytes()};
+        for (const Attention& layer : attention_) {
+            shape_.attention.push_back(layer.shape());
+            shape_.decode_bytes += layer.bytes();
+        }
+        for (const DeltaNet& layer : delta_net_) {
+            shape_.delta_net.push_back(layer.shape());
+            shape_.decode_bytes += layer.bytes();
+        }
+        for (const Layer& layer : layers_) shape_.decode_bytes += layer.mlp.bytes();
+    }
+
+    static void tap(const Taps& taps, std::uint32_t layer, Tensor x, Recorder& r) {
+        for (std::size_t i = 0; i < taps.layers.size(); ++i)
+            if (taps.layers[i] == layer) r.copy_rows(x, Address{}, Address{}, x.rows, taps.places[i]);
+    }
+
+    Numbers numbers_{};
+    ModelShape shape_;
+    Weight embedding_, head_;
+    Tensor norm_, rope_frequencies_;
+    std::vector<Layer> layers_;
+    std::vector<Attention> attention_;
+    std::vector<DeltaNet> delta_net_;
+};
+
+constexpr std::string_view model_types[] = {"qwen3_5", "qwen3_5_text"};
+
+}  // namespace
+
+extern const Architecture qwen3_5{.name = "qwen3_5", .model_types = model_types, .load = Qwen35::load};
+
+}  // namespace kapitsa

@@ -1,0 +1,51 @@
+// Softmax attention with grouped heads, norms on queries and keys, rotation of part of a head, and an output
+// gate.
+#pragma once
+
+#include <string>
+
+#include "model/memory.h"
+#include "model/recorder.h"
+#include "model/weights.h"
+
+namespace kapitsa {
+
+/// Angles of the rotation of each row, made once a step for all layers.
+struct Rope {
+    Tensor cosines, sines;  // [rows, rotary / 2]
+};
+
+class Attention {
+public:
+    struct Numbers {
+        std::uint32_t width = 0;  // of the stream
+        std::uint32_t heads = 0, kv_heads = 0, head_width = 0;
+        std::uint32_t rotary = 0;  // dimensions of a head that rotate
+        float epsilon = 0;         // of the norms on queries and keys
+        float norm_shift = 0;      // 1 where the checkpoint stores w of (1 + w)
+    };
+
+    /// The tensors of `module` ("model.layers.3.self_attn"). `place` is the layer's number in
+    /// ModelMemory::attention.
+    static Result<Attention> load(Weights& weights, const std::string& module, const Numbers& numbers,
+                                  std::uint32_t place);
+
+    AttentionShape shape() const { return {numbers_.kv_heads, numbers_.head_width}; }
+    std::uint64_t bytes() const { return q_.bytes() + k_.bytes() + v_.bytes() + o_.bytes(); }
+
+    /// y += the layer of x. Both are [rows, width].
+    void add(Tensor x, Tensor y, const Rope& rope, const Batch& batch, const ModelMemory& memory,
+             Recorder& r) const;
+
+private:
+    Numbers numbers_;
+    std::uint32_t place_ = 0;
+    Weight q_, k_, v_, o_;  // q: a head's query, then its gate
+    Tensor q_norm_, k_norm_;
+};
+
+/// The frequencies theta^(-2i/rotary), in f32 as the references compute them. @return [1, rotary / 2]
+Result<Tensor> rope_frequencies(Weights& weights, std::uint32_t rotary, double theta);
+Rope rope(Tensor frequencies, const Batch& batch, Recorder& r);
+
+}  // namespace kapitsa

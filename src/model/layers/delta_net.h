@@ -1,0 +1,43 @@
+// The gated delta net: a short convolution, the delta rule (kernels/delta_net.h), and a gated norm.
+#pragma once
+
+#include <string>
+
+#include "model/memory.h"
+#include "model/recorder.h"
+#include "model/weights.h"
+
+namespace kapitsa {
+
+class DeltaNet {
+public:
+    struct Numbers {
+        std::uint32_t width = 0;  // of the stream
+        DeltaNetShape shape;
+        float epsilon = 0;  // of the gated norm
+    };
+
+    /// The tensors of `module` ("model.layers.0.linear_attn"). `place` is the layer's number in
+    /// ModelMemory::delta_net.
+    static Result<DeltaNet> load(Weights& weights, const std::string& module, const Numbers& numbers,
+                                 std::uint32_t place);
+
+    DeltaNetShape shape() const { return numbers_.shape; }
+    std::uint64_t bytes() const { return qkv_.bytes() + z_.bytes() + a_.bytes() + b_.bytes() + out_.bytes(); }
+
+    /// y += the layer of x. Both are [rows, width]. Chains move on in this pass; of drafts the inputs are
+    /// kept.
+    void add(Tensor x, Tensor y, const Batch& batch, const ModelMemory& memory, Recorder& r) const;
+    /// Takes accepted paths over.
+    void commit(const CommitBatch& batch, const ModelMemory& memory, Recorder& r) const;
+
+private:
+    Numbers numbers_;
+    std::uint32_t place_ = 0;
+    Weight qkv_, z_, a_, b_, out_;
+    Tensor conv_;            // [taps, channels]
+    Tensor rate_, dt_bias_;  // [1, value_heads]; the rate is exp(A_log)
+    Tensor norm_;            // [1, value_width]
+};
+
+}  // namespace kapitsa

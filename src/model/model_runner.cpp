@@ -1,0 +1,202 @@
+#include "model/model_runner.h"
+
+#include <algorithm>
+
+#include "kernels/all.h"
+
+namespace kapitsa {
+namespace {
+
+std::string mebibytes(std::uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+
+}  // namespace
+
+Result<std::unique_ptr<Runner>> load_runner(const Checkpoint& checkpoint, const RunnerOptions& options) {
+    return TRY(ModelRunner::load(checkpoint, options));
+}
+
+Result<std::unique_ptr<ModelRunner>> ModelRunner::load(const Checkpoint& checkpoint,
+                                                       const RunnerOptions& options,
+                                                       std::vector<std::uint32_t> taps) {
+    CHECK(options.sequences > 0 && options.rows_per_step > 0 && options.draft_rows > 0 &&
+          options.draft_rows <= 64);
+    auto runner = std::make_unique<ModelRunner>();
+    const Architecture* architecture = TRY(find_architecture(*checkpoint.config));
+    runner->backend_ = TRY(open_backend(options.backend, {.threads = options.threads}));
+    Weights weights = TRY(Weights::of(checkpoint, *runner->backend_));
+    runner->model_ = TRY(architecture->load(*checkpoint.config, weights));
+    const ModelShape& shape = runner->model_->shape();
+    constexpr std::uint32_t default_context = 32768;
+    if (options.context > shape.context)
+        return fail(Fault::invalid_input, "a context of " + std::to_string(options.context) +
+                                              " tokens is longer than the model's " +
+                                              std::to_string(shape.context));
+    runner->info_ = {.architecture = std::string(architecture->name),
+                     .vocabulary = shape.vocabulary,
+                     .context = options.context ? options.context : std::min(shape.context, default_context),
+                     .sequences = options.sequences,
+                     .pages = 0,
+                     .rows_per_step = std::max(options.rows_per_step, options.sequences * options.draft_rows),
+                     .draft_rows = options.draft_rows,
+                     .weight_bytes = weights.bytes(),
+                     .decode_bytes = shape.decode_bytes};
+    runner->taps_.layers = std::move(taps);
+    TRY(runner->allocate(options));
+    return runner;
+}
+
+Status ModelRunner::allocate(const RunnerOptions& options) {
+    TRY(allocate_cache(options));
+    kept_rows_ = info_.sequences * info_.draft_rows;
+    wanted_rows_ = options.wanted_rows ? options.wanted_rows : kept_rows_;
+    const auto floats = [&](std::size_t count) { return backend_->allocate(count * sizeof(float)); };
+    for (const DeltaNetShape& shape : model_->shape().delta_net) {
+        const std::size_t kept = kept_rows_, channels = shape.channels();
+        memory_.delta_net.push_back({.shape = shape,
+                                     .states = TRY(floats(info_.sequences * shape.state_floats())),
+                                     .tails = TRY(floats(info_.sequences * shape.tail_floats())),
+                                     .kept_u = TRY(floats(kept * channels)),
+                                     .kept_qkv = TRY(floats(kept * channels)),
+                                     .kept_g = TRY(floats(kept * shape.value_heads)),
+                                     .kept_beta = TRY(floats(kept * shape.value_heads))});
+    }
+    for (std::size_t i = 0; i < taps_.layers.size(); ++i)
+        taps_.places.push_back(TRY(floats(std::size_t(info_.rows_per_step) * model_->shape().width)));
+    const std::uint32_t pages = info_.sequences * pages_for(info_.context + info_.draft_rows);
+    writer_ = TRY(
+        StepWriter::make(*backend_, {info_.rows_per_step, info_.sequences, pages, wanted_rows_, kept_rows_}));
+    logits_.reserve(std::size_t(wanted_rows_) * info_.vocabulary);
+    return rehearse();
+}
+
+/// Room for every sequence's whole context if the memory allows it; for one at the least.
+Status ModelRunner::allocate_cache(const RunnerOptions& options) {
+    std::size_t page_bytes = 0;
+    for (const AttentionShape& shape : model_->shape().attention)
+        page_bytes += 2 * shape.page_floats() * sizeof(float);
+    const std::uint64_t budget =
+        options.cache_bytes ? options.cache_bytes : backend_->device().memory_bytes / 3;
+    const std::uint64_t for_one = pages_for(info_.context + info_.draft_rows);
+    const std::uint64_t wish = for_one * info_.sequences,
+                        affordable = page_bytes ? budget / page_bytes : wish;
+    if (affordable < for_one)
+        return fail(Fault::out_of_memory, "the keys and values of " + std::to_string(info_.context) +
+                                              " tokens take " + mebibytes(for_one * page_bytes) +
+                                              ", and there are " + mebibytes(budget) +
+                                              " for them; ask for a shorter context (--ctx)");
+    info_.pages = std::uint32_t(std::min(wish, affordable));
+    for (const AttentionShape& shape : model_->shape().attention) {
+        const std::size_t bytes = std::size_t(info_.pages) * shape.page_floats() * sizeof(float);
+        memory_.attention.push_back({.shape = shape,
+                                     .keys = TRY(backend_->allocate(bytes)),
+                                     .values = TRY(backend_->allocate(bytes))});
+    }
+    return Done{};
+}
+
+/// Walks the largest step once without launching it: the scratch that it needs, and the kernels.
+Status ModelRunner::rehearse() {
+    Recorder r = Recorder::rehearsal(*backend_);
+    Batch largest;
+    largest.rows = info_.rows_per_step;
+    largest.wanted = wanted_rows_;
+    model_->forward(largest, memory_, taps_, r);
+    model_->commit({}, memory_, r);
+    r.launch(move_tokens_f32, {});
+    r.launch(zero_f32, {});
+    if (!r.missing_kernels().empty())
+        return fail(Fault::unsupported, "the backend " + backend_->device().name + " lacks the kernel " +
+                                            *r.missing_kernels().begin() + ", which this model needs");
+    scratch_bytes_ = r.peak_bytes();
+    scratch_ = TRY(backend_->allocate(scratch_bytes_));
+    return Done{};
+}
+
+Status ModelRunner::reset(std::uint32_t sequence) {
+    CHECK(sequence < info_.sequences);
+    for (const DeltaNetMemory& layer : memory_.delta_net) {
+        const std::size_t state = layer.shape.state_floats(), tail = layer.shape.tail_floats();
+        backend_->launch(zero_f32, {out<float>(layer.states) + sequence * state, std::uint32_t(state)});
+        backend_->launch(zero_f32, {out<float>(layer.tails) + sequence * tail, std::uint32_t(tail)});
+    }
+    return backend_->run();
+}
+
+/// The rules of Step; who breaks one has a bug.
+void ModelRunner::check(const Step& step) const {
+    const std::size_t rows = step.tokens.size();
+    CHECK(rows > 0 && rows <= info_.rows_per_step && step.parents.size() == rows);
+    CHECK(step.segments.size() <= info_.sequences && step.wanted.size() <= wanted_rows_);
+    std::size_t next = 0;
+    std::vector<bool> seen(info_.sequences);
+    for (const Segment& segment : step.segments) {
+        CHECK(segment.first_row == next && segment.rows > 0);
+        CHECK(segment.sequence < info_.sequences && !seen[segment.sequence]);
+        CHECK(segment.commit || segment.rows <= info_.draft_rows);
+        CHECK(segment.committed + segment.rows <= info_.context + (segment.commit ? 0 : info_.draft_rows));
+        CHECK(segment.pages.size() >= pages_for(segment.committed + segment.rows));
+        seen[segment.sequence] = true;
+        for (std::size_t row = next; row < next + segment.rows; ++row) {
+            const std::int32_t before = row == next ? no_parent : std::int32_t(row) - 1,
+                               parent = step.parents[row];
+            CHECK(segment.commit ? parent == before
+                                 : parent == no_parent || (parent >= std::int32_t(next) && parent <= before));
+            CHECK(step.tokens[row] >= 0 && std::uint32_t(step.tokens[row]) < info_.vocabulary);
+        }
+        for (const Page page : segment.pages) CHECK(page < info_.pages);
+        next += segment.rows;
+    }
+    CHECK(next == rows);
+    CHECK(std::ranges::is_sorted(step.wanted, std::less_equal{}) &&
+          (step.wanted.empty() || step.wanted.back() < rows));
+}
+
+Result<std::span<float>> ModelRunner::forward(const Step& step) {
+    check(step);
+    const Batch batch = writer_->write(step, drafts_);
+    last_rows_ = batch.rows;
+    Recorder r(*backend_, scratch_, scratch_bytes_);
+    const Tensor logits = model_->forward(batch, memory_, taps_, r);
+    TRY(backend_->run());
+    logits_.resize(std::size_t(logits.rows) * logits.columns);
+    TRY(backend_->read(logits.address, std::as_writable_bytes(std::span(logits_))));
+    return std::span(logits_);
+}
+
+Status ModelRunner::commit(std::uint32_t sequence, std::span<const std::uint32_t> path) {
+    const auto draft = std::ranges::find(drafts_, sequence, &DraftSegment::sequence);
+    CHECK(draft != drafts_.end());
+    const CommitBatch batch = writer_->write_commit(*draft, path);
+    Recorder r(*backend_, scratch_, scratch_bytes_);
+    model_->commit(batch, memory_, r);
+    for (const AttentionMemory& layer : memory_.attention)
+        r.launch(move_tokens_f32,
+                 {in<uint>(batch.from), in<uint>(batch.to), out<float>(layer.keys), out<float>(layer.values),
+                  batch.moves, layer.shape.kv_heads, layer.shape.width});
+    drafts_.erase(draft);
+    return backend_->run();
+}
+
+Result<std::vector<float>> ModelRunner::tapped(std::size_t tap) {
+    std::vector<float> values(std::size_t(last_rows_) * model_->shape().width);
+    TRY(backend_->read(taps_.places.at(tap), std::as_writable_bytes(std::span(values))));
+    return values;
+}
+
+Result<std::vector<float>> ModelRunner::delta_state(std::uint32_t sequence, std::uint32_t layer) {
+    const DeltaNetMemory& memory = memory_.delta_net.at(layer);
+    std::vector<float> values(memory.shape.state_floats());
+    TRY(backend_->read(memory.states + sequence * values.size() * sizeof(float),
+                       std::as_writable_bytes(std::span(values))));
+    return values;
+}
+
+Result<std::vector<float>> ModelRunner::conv_tail(std::uint32_t sequence, std::uint32_t layer) {
+    const DeltaNetMemory& memory = memory_.delta_net.at(layer);
+    std::vector<float> values(memory.shape.tail_floats());
+    TRY(backend_->read(memory.tails + sequence * values.size() * sizeof(float),
+                       std::as_writable_bytes(std::span(values))));
+    return values;
+}
+
+}  // namespace kapitsa

@@ -1,0 +1,154 @@
+#include "model/weights.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/float16.h"
+
+namespace kapitsa {
+namespace {
+
+std::string shape_text(const std::vector<std::uint64_t>& shape) {
+    std::string text = "[";
+    for (const std::uint64_t extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+    return text + "]";
+}
+
+Status expect_shape(const TensorEntry& entry, const std::vector<std::uint64_t>& shape) {
+    if (entry.shape == shape) return Done{};
+    return fail(Fault::corrupt_file, entry.name + " has the shape " + shape_text(entry.shape) +
+                                         "; by the model's configuration it must have " + shape_text(shape));
+}
+
+Result<Weight::Form> dense_form(const TensorEntry& entry) {
+    switch (entry.type) {
+        case ElementType::f32: return Weight::Form::f32;
+        case ElementType::f16: return Weight::Form::f16;
+        case ElementType::bf16: return Weight::Form::bf16;
+        default:
+            return fail(Fault::unsupported, entry.name + " is stored as " + element_name(entry.type) +
+                                                "; weights may be F32, F16 or BF16, or MLX affine codes");
+    }
+}
+
+}  // namespace
+
+Result<Weights> Weights::of(const Checkpoint& checkpoint, Backend& backend) {
+    return Weights(checkpoint, backend, TRY(Quantization::read(*checkpoint.config)));
+}
+
+std::vector<std::uint64_t> Weights::shape(std::string_view tensor) const {
+    const auto found = checkpoint_->tensors.find(std::string(tensor));
+    return found == checkpoint_->tensors.end() ? std::vector<std::uint64_t>{} : found->second.shape;
+}
+
+Result<const TensorEntry*> Weights::take(const std::string& name) {
+    const auto found = checkpoint_->tensors.find(name);
+    if (found == checkpoint_->tensors.end())
+        return fail(Fault::corrupt_file, "the tensor " + name + " is missing from " + checkpoint_->path);
+    taken_.insert(name);
+    return &found->second;
+}
+
+Result<Address> Weights::place(const TensorEntry& entry) {
+    bytes_ += entry.bytes.size();
+    const std::size_t alignment = element_bytes(entry.type);
+    if (reinterpret_cast<std::uintptr_t>(entry.bytes.data()) % alignment == 0)
+        return backend_->import(entry.bytes);
+    // A file may put a tensor at any byte. Kernels read whole elements, so this one is copied to where it may
+    // lie.
+    const Address copy = TRY(backend_->allocate(entry.bytes.size()));
+    backend_->write(copy, entry.bytes);
+    return copy;
+}
+
+Result<Weight> Weights::matrix(const std::string& module, std::uint32_t rows, std::uint32_t columns) {
+    if (has(module + ".scales")) return affine(module, rows, columns);
+    const TensorEntry& entry = *TRY(take(module + ".weight"));
+    TRY(expect_shape(entry, {rows, columns}));
+    Weight weight;
+    weight.form = TRY(dense_form(entry));
+    weight.rows = rows;
+    weight.columns = columns;
+    weight.data = TRY(place(entry));
+    return weight;
+}
+
+Result<Weight> Weights::affine(const std::string& module, std::uint32_t rows, std::uint32_t columns) {
+    const TensorEntry& codes = *TRY(take(module + ".weight"));
+    const TensorEntry& scales = *TRY(take(module + ".scales"));
+    const TensorEntry& biases = *TRY(take(module + ".biases"));
+    const auto form = TRY(quantization_.of(module));
+    if (!form)
+        return fail(Fault::unsupported,
+                    module + ".scales exists, but config.json does not say how it is quantised");
+    if (columns % form->group_size != 0)
+        return fail(Fault::corrupt_file, module + " has " + std::to_string(columns) +
+                                             " columns, which groups of " + std::to_string(form->group_size) +
+                                             " do not divide");
+    if (codes.type != ElementType::u32)
+        return fail(Fault::corrupt_file,
+                    codes.name + " is stored as " + element_name(codes.type) + "; it must be U32");
+    TRY(expect_shape(codes, {rows, std::uint64_t(columns) * form->bits / 32}));
+    TRY(expect_shape(scales, {rows, columns / form->group_size}));
+    TRY(expect_shape(biases, {rows, columns / form->group_size}));
+    if (scales.type != biases.type)
+        return fail(Fault::corrupt_file, module + " stores its scales as " + element_name(scales.type) +
+                                             " and its biases as " + element_name(biases.type));
+    Weight weight;
+    weight.form = Weight::Form::affine;
+    weight.scale_form = TRY(dense_form(scales));
+    weight.bits = form->bits;
+    weight.group = form->group_size;
+    weight.rows = rows;
+    weight.columns = columns;
+    weight.data = TRY(place(codes));
+    weight.scales = TRY(place(scales));
+    weight.biases = TRY(place(biases));
+    return weight;
+}
+
+Result<std::vector<float>> Weights::floats(const std::string& tensor,
+                                           const std::vector<std::uint64_t>& shape) {
+    const TensorEntry& entry = *TRY(take(tensor));
+    TRY(expect_shape(entry, shape));
+    const Weight::Form form = TRY(dense_form(entry));
+    std::vector<float> values(entry.bytes.size() / element_bytes(entry.type));
+    const std::byte* from = entry.bytes.data();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        if (form == Weight::Form::f32) {
+            std::memcpy(&values[i], from + 4 * i, 4);
+        } else {
+            std::uint16_t bits;
+            std::memcpy(&bits, from + 2 * i, 2);
+            values[i] = form == Weight::Form::bf16 ? float_from_bf16(bits) : float_from_f16(bits);
+        }
+    }
+    return values;
+}
+
+Result<Tensor> Weights::upload(std::span<const float> values, std::uint32_t rows, std::uint32_t columns) {
+    CHECK(values.size() == std::size_t(rows) * columns);
+    const Address address = TRY(backend_->allocate(values.size_bytes()));
+    backend_->write(address, std::as_bytes(values));
+    return Tensor{address, rows, columns};
+}
+
+void Weights::set_aside(std::string_view prefix) { aside_.emplace_back(prefix); }
+
+Status Weights::finish() const {
+    std::vector<std::string> left;
+    for (const auto& [name, entry] : checkpoint_->tensors) {
+        const bool aside =
+            std::ranges::any_of(aside_, [&](const std::string& prefix) { return name.starts_with(prefix); });
+        if (!aside && !taken_.contains(name)) left.push_back(name);
+    }
+    if (left.empty()) return Done{};
+    std::ranges::sort(left);
+    return fail(Fault::unsupported, "the checkpoint has " + std::to_string(left.size()) +
+                                        (left.size() == 1 ? " tensor" : " tensors") +
+                                        " that this model does not know, the first of them " + left.front() +
+                                        "; computing without it would be a guess");
+}
+
+}  // namespace kapitsa

@@ -1,0 +1,60 @@
+// The tensors of a checkpoint, taken by name with the shape that they must have. A name that is never taken
+// is an error at the end: a file we half understand is a file we would half compute.
+//
+// Matrices are used where they are mapped when the device shares the host's memory; vectors become f32.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "backend/backend.h"
+#include "formats/checkpoint.h"
+#include "formats/quantization.h"
+#include "model/weight.h"
+
+namespace kapitsa {
+
+class Weights {
+public:
+    /// Both must outlive this; `checkpoint` must outlive what runs on the weights.
+    static Result<Weights> of(const Checkpoint& checkpoint, Backend& backend);
+
+    bool has(std::string_view tensor) const { return checkpoint_->tensors.contains(std::string(tensor)); }
+    /// The shape of a tensor that is there; empty otherwise.
+    std::vector<std::uint64_t> shape(std::string_view tensor) const;
+
+    /// The matrix of a module: `module`.weight, quantised if `module`.scales exists.
+    Result<Weight> matrix(const std::string& module, std::uint32_t rows, std::uint32_t columns);
+    /// A tensor as floats on the host, for vectors that are prepared once.
+    Result<std::vector<float>> floats(const std::string& tensor, const std::vector<std::uint64_t>& shape);
+    /// Floats to the device.
+    Result<Tensor> upload(std::span<const float> values, std::uint32_t rows, std::uint32_t columns);
+
+    /// Leaves aside all tensors whose names begin so: parts of the checkpoint that this model can do without.
+    void set_aside(std::string_view prefix);
+    /// Fault::unsupported, with the names, if tensors are left over.
+    Status finish() const;
+
+    /// Bytes of the matrices taken so far.
+    std::uint64_t bytes() const { return bytes_; }
+
+private:
+    Weights(const Checkpoint& checkpoint, Backend& backend, Quantization quantization)
+        : checkpoint_(&checkpoint), backend_(&backend), quantization_(std::move(quantization)) {}
+
+    Result<const TensorEntry*> take(const std::string& name);
+    Result<Weight> affine(const std::string& module, std::uint32_t rows, std::uint32_t columns);
+    Result<Address> place(const TensorEntry& entry);
+
+    const Checkpoint* checkpoint_;
+    Backend* backend_;
+    Quantization quantization_;
+    std::unordered_set<std::string> taken_;
+    std::vector<std::string> aside_;
+    std::uint64_t bytes_ = 0;
+};
+
+}  // namespace kapitsa

@@ -1,0 +1,102 @@
+#include "golden/model_case.h"
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/check.h"
+
+namespace kapitsa {
+namespace {
+
+template <typename T>
+T must(Result<T> result) {
+    if (!result) std::fprintf(stderr, "%s\n", result.error().message.c_str());
+    CHECK(result.has_value());
+    return std::move(*result);
+}
+
+}  // namespace
+
+ModelCase::ModelCase(const std::string& folder, RunnerOptions options, std::vector<std::uint32_t> taps) {
+    const std::string path = folder.starts_with('/') ? folder : KAPITSA_SOURCE_DIR "/" + folder;
+    checkpoint_ = std::make_unique<Checkpoint>(must(open_checkpoint(path)));
+    if (options.threads == 0) options.threads = 2;
+    if (options.wanted_rows == 0) options.wanted_rows = options.rows_per_step;
+    runner_ = must(ModelRunner::load(*checkpoint_, options, std::move(taps)));
+    first_rows_.resize(runner_->info().sequences);
+}
+
+std::vector<Page> ModelCase::pages_of(std::uint32_t slot) const {
+    // Interleaved, so that a kernel that takes pages for neighbours shows.
+    const std::uint32_t sequences = runner_->info().sequences, each = runner_->info().pages / sequences;
+    std::vector<Page> pages(each);
+    for (std::uint32_t i = 0; i < each; ++i) pages[i] = (each - 1 - i) * sequences + slot;
+    return pages;
+}
+
+ModelCase::Sequence ModelCase::begin(std::uint32_t slot) {
+    must(runner_->reset(slot));
+    return {slot, 0};
+}
+
+std::vector<Logits> ModelCase::step(std::vector<Rows> segments) {
+    Step step;
+    std::vector<std::vector<Page>> pages;
+    pages.reserve(segments.size());
+    for (const Rows& rows : segments) {
+        const auto first = std::uint32_t(step.tokens.size());
+        pages.push_back(pages_of(rows.sequence->slot));
+        first_rows_[rows.sequence->slot] = first;
+        step.segments.push_back({rows.sequence->slot, first, std::uint32_t(rows.tokens.size()),
+                                 rows.sequence->committed, rows.commit, pages.back()});
+        for (std::size_t i = 0; i < rows.tokens.size(); ++i) {
+            step.tokens.push_back(rows.tokens[i]);
+            const std::int32_t parent = rows.parents.empty() ? std::int32_t(i) - 1 : rows.parents[i];
+            step.parents.push_back(parent < 0 ? no_parent : parent + std::int32_t(first));
+            step.wanted.push_back(first + std::uint32_t(i));
+        }
+    }
+    const std::span<float> all = must(runner_->forward(step));
+    std::vector<Logits> logits;
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+        const auto from = all.begin() + std::ptrdiff_t(step.segments[s].first_row * vocabulary());
+        logits.emplace_back(from, from + std::ptrdiff_t(segments[s].tokens.size() * vocabulary()));
+        if (segments[s].commit) segments[s].sequence->committed += std::uint32_t(segments[s].tokens.size());
+    }
+    return logits;
+}
+
+Logits ModelCase::chain(Sequence& sequence, std::vector<Token> tokens) {
+    return std::move(step({{&sequence, std::move(tokens)}}).front());
+}
+
+void ModelCase::accept(Sequence& sequence, const std::vector<std::uint32_t>& path) {
+    std::vector<std::uint32_t> rows;
+    for (const std::uint32_t row : path) rows.push_back(first_rows_[sequence.slot] + row);
+    must(runner_->commit(sequence.slot, rows));
+    sequence.committed += std::uint32_t(path.size());
+}
+
+Token argmax(const float* logits, std::size_t vocabulary) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < vocabulary; ++i)
+        if (logits[i] > logits[best]) best = i;
+    return Token(best);
+}
+
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+    if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+    double largest = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        const double difference = std::fabs(double(a[i]) - double(b[i]));
+        if (!(difference <= largest)) largest = difference;
+        if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
+    }
+    return largest;
+}
+
+std::vector<Token> tokens_of(const Json& list) { return list.get<std::vector<Token>>(); }
+
+}  // namespace kapitsa
