@@ -123,6 +123,25 @@ TEST(Engine, AReaderThatIsGoneFreesItsPlace) {
     EXPECT_LE(toy->steps.size(), 1 + 4 + 2u);
 }
 
+TEST(Engine, AReaderThatLeavesTheQueueFreesItsPlaceThereWhileTheOthersStillWait) {
+    const auto toy = std::make_shared<Toy>();
+    toy->info.sequences = 1;
+    Gate gate;
+    gate.guard(*toy);
+    auto engine = start(toy, {.queue = 2});
+    Submit running = request(1, 10, 50), next = request(2, 10, 1), leaving = request(3, 10, 1);
+    const auto leaving_outbox = leaving.outbox;
+    for (Submit* submit : {&running, &next, &leaving}) ASSERT_TRUE(engine->submit(std::move(*submit)));
+    gate.await();
+    EXPECT_FALSE(engine->submit(request(4, 10, 1)));
+    leaving_outbox->close();
+    gate.let_one_pass();
+    gate.await();  // the second step of the first request
+    EXPECT_EQ(engine->counters().waiting, 1u);
+    EXPECT_TRUE(engine->submit(request(4, 10, 1)));
+    gate.open();
+}
+
 TEST(Engine, AFullQueueRefusesAndAPlaceThatIsFreeAgainTakes) {
     const auto toy = std::make_shared<Toy>();
     toy->info.sequences = 2;

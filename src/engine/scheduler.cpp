@@ -93,7 +93,8 @@ void Scheduler::share_among_prompts(std::uint32_t budget) {
     std::ranges::sort(prompts_, {}, &Sequence::turn);
     prompts_.resize(places);
     for (Sequence* prompt : prompts_) prompt->turn = ++turns_;
-    std::ranges::stable_sort(prompts_, {}, &Sequence::lacking);
+    std::ranges::sort(prompts_, {},
+                      [](const Sequence* prompt) { return std::pair(prompt->lacking(), prompt->turn); });
     for (std::size_t i = 0; i < places; ++i) {
         Sequence& prompt = *prompts_[i];
         const std::uint32_t rows = chunk_of(prompt, budget / std::uint32_t(places - i));
