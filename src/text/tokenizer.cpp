@@ -143,6 +143,11 @@ Status Tokenizer::Impl::place_added() {
     for (const AddedToken& token : added) {
         const auto id = static_cast<std::size_t>(token.id);
         if (id >= pieces.size()) pieces.resize(id + 1);
+        const auto in_vocabulary = table.find(token.content);
+        if (in_vocabulary && *in_vocabulary != token.id)
+            return fail(Fault::corrupt_file, "the added token " + quoted(token.content) + " has the id " +
+                                                 std::to_string(id) + "; the vocabulary gives it " +
+                                                 std::to_string(*in_vocabulary));
         if (!pieces[id].empty() && pieces[id] != token.content)
             return fail(Fault::corrupt_file, "the added token " + quoted(token.content) + " has the id " +
                                                  std::to_string(id) + " of " + quoted(pieces[id]));
