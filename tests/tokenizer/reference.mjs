@@ -75,9 +75,9 @@ const add_case = async (name, tokenizer, { plain = false, config = null } = {}) 
     const javascript = TokenizerLoader.fromPreTrained({ tokenizerJSON: tokenizer, tokenizerConfig: config });
     settle(name, ids, from_normal, corpus.map((line) => javascript.encode(line, { add_special_tokens: false })));
   } else {
-    // Added tokens come before NFC, so lines that have one cannot be normalised beforehand: no reference here.
+    // Added tokens come before NFC, so lines that have one (or get one) have no reference here.
     const has_added = (line) => !plain && tokenizer.added_tokens.some((added) => line.includes(added.content));
-    for (const i of misordered) ids[i] = has_added(corpus[i]) ? null : from_normal[i];
+    for (const i of misordered) ids[i] = has_added(corpus[i]) || has_added(normal[i]) ? null : from_normal[i];
   }
   fs.writeFileSync(path.join(out, `${name}.ids.jsonl`), ids.map((line) => JSON.stringify(line) + '\n').join(''));
   cases.push(`${name} ${plain ? 'plain' : 'control'}\n`);
