@@ -94,6 +94,9 @@ bool is_origin_allowed(const AccessRules& rules, std::string_view origin) {
 }
 
 std::optional<ApiError> check_access(const AccessRules& rules, const HttpRequest& request) {
+    const auto hosts = std::ranges::count_if(
+        request.headers, [](const auto& header) { return lowered(header.first) == "host"; });
+    if (hosts != 1) return ApiError{400, "a request has one Host header"};
     if (!is_host_allowed(rules, request.header("Host")))
         return ApiError{
             403,

@@ -78,13 +78,14 @@ std::string random_id(std::string_view prefix) {
     return id;
 }
 
-std::string response_head(int status, std::string_view content_type, long long length, bool keep_alive,
+std::string response_head(int status, std::string_view content_type, std::int64_t length, bool keep_alive,
                           const std::vector<std::pair<std::string, std::string>>& headers) {
     std::string head = "HTTP/1.1 " + std::to_string(status) + " ";
     head.append(reason(status)).append("\r\nDate: ").append(date_now()).append("\r\n");
     if (!content_type.empty()) head.append("Content-Type: ").append(content_type).append("\r\n");
-    if (length < 0)
-        head += "Transfer-Encoding: chunked\r\nCache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";
+    if (length == chunked) head += "Transfer-Encoding: chunked\r\n";
+    if (length < 0)  // a stream: nobody on the way should keep it
+        head += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";
     else if (status != 204)
         head.append("Content-Length: ").append(std::to_string(length)).append("\r\n");
     head.append(keep_alive ? "Connection: keep-alive\r\n" : "Connection: close\r\n");

@@ -65,8 +65,11 @@ inline std::string sse_event(std::string_view data) {
 std::string random_id(std::string_view prefix);
 std::uint64_t random_number();
 
-/// The head of a response, with the empty line. A `length` of -1 is a chunked body.
-std::string response_head(int status, std::string_view content_type, long long length, bool keep_alive,
+/// How the body of a response is delimited, where it is not by its length.
+constexpr std::int64_t chunked = -1, until_close = -2;
+
+/// The head of a response, with the empty line. `length`: in bytes, or one of the above.
+std::string response_head(int status, std::string_view content_type, std::int64_t length, bool keep_alive,
                           const std::vector<std::pair<std::string, std::string>>& headers);
 
 }  // namespace kapitsa
