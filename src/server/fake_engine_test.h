@@ -73,7 +73,7 @@ inline void say(const Submit& request, std::string_view text) {
 
 /// More than the kernel keeps for a reader that reads nothing.
 inline void say_much(const Submit& request) {
-    EXPECT_TRUE(request.outbox->send(Tokens{std::vector<Emitted>(300, Emitted{.token = long_word})}));
+    EXPECT_TRUE(request.outbox->send(Tokens{std::vector<Emitted>(100, Emitted{.token = long_word})}));
 }
 
 inline void start(const Submit& request, std::uint32_t cached_tokens = 0) {

@@ -349,8 +349,7 @@ TEST_F(OnSockets, ManyStreamsAtOnceAreKeptApart) {
                 const int seed = i * 100 + round;
                 RawClient client(server->port());
                 client.send(post(chat_path, chat(R"("stream":true,"seed":)" + std::to_string(seed))));
-                EXPECT_THAT(client.read_until("0\r\n\r\n"),
-                            HasSubstr("\"seed " + std::to_string(seed) + ".\""));
+                EXPECT_THAT(client.read_until("[DONE]"), HasSubstr("\"seed " + std::to_string(seed) + ".\""));
             }
         });
     for (std::thread& client : clients) client.join();
