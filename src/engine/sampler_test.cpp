@@ -42,7 +42,7 @@ std::vector<double> obvious(const std::vector<float>& logits, const Sampling& sa
         p[i] = std::exp((double(logits[i]) - highest) / double(sampling.temperature));
     std::vector<std::size_t> order(tokens);
     std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, [&](auto a, auto b) { return logits[a] > logits[b]; });
+    std::ranges::sort(order, {}, [&](auto i) { return std::pair(-logits[i], i); });
     std::size_t kept = sampling.top_k > 0 ? std::min<std::size_t>(sampling.top_k, tokens) : tokens;
     double whole = 0, reached = 0;
     for (std::size_t i = 0; i < kept; ++i) whole += p[order[i]];
