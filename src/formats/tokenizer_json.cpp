@@ -301,7 +301,7 @@ Status read_pre_tokenizer(const Document& file, TokenizerDescription& descriptio
         return Done{};
     };
     TRY(each_step(member(file, "pre_tokenizer"), "pre_tokenizer", "pretokenizers", read_step));
-    if (!byte_level)
+    if (!byte_level || (!last && description.split_patterns.empty()))
         return not_understood("pre_tokenizer",
                               "has no ByteLevel; only byte-level vocabularies are understood");
     return Done{};

@@ -66,27 +66,32 @@ public:
                 continue;  // made of the jamo below, and composed already
             const Decomposition parts = decompose(c);
             if (parts.count == 1 && parts.code_points[0] == static_cast<utf8proc_int32_t>(c)) {
-                if (combining_class(parts.code_points[0]) != 0) unstable_.set(c);
+                if (combining_class(parts.code_points[0]) != 0) mark_.set(c);
                 continue;
             }
             // Whatever stands after the first in a decomposition can be taken in by what is before it.
             for (std::size_t i = 1; i < parts.count; ++i)
-                unstable_.set(static_cast<std::size_t>(parts.code_points[i]) % table_end);
+                doubtful_.set(static_cast<std::size_t>(parts.code_points[i]) % table_end);
             std::vector<utf8proc_int32_t> composed(
                 parts.code_points.begin(),
                 parts.code_points.begin() + static_cast<std::ptrdiff_t>(parts.count));
             compose(composed);
-            if (composed.size() != 1 || composed[0] != static_cast<utf8proc_int32_t>(c)) unstable_.set(c);
+            if (composed.size() != 1 || composed[0] != static_cast<utf8proc_int32_t>(c)) doubtful_.set(c);
         }
-        for (char32_t vowel = 0x1161; vowel <= 0x1175; ++vowel) unstable_.set(vowel);
-        for (char32_t tail = 0x11A8; tail <= 0x11C2; ++tail) unstable_.set(tail);
+        for (char32_t vowel = 0x1161; vowel <= 0x1175; ++vowel) doubtful_.set(vowel);
+        for (char32_t tail = 0x11A8; tail <= 0x11C2; ++tail) doubtful_.set(tail);
     }
     bool contains(char32_t code_point) const {
-        return code_point < first_unstable || (code_point < table_end && !unstable_[code_point]);
+        return code_point < first_unstable ||
+               (code_point < table_end && !doubtful_[code_point] && !mark_[code_point]);
+    }
+    /// Marks that no character takes in, and that NFC only puts in order.
+    bool is_lone_mark(char32_t code_point) const {
+        return code_point < table_end && mark_[code_point] && !doubtful_[code_point];
     }
 
 private:
-    std::bitset<table_end> unstable_;
+    std::bitset<table_end> doubtful_, mark_;
 };
 
 const StableCharacters& stable_characters() {
@@ -197,14 +202,25 @@ private:
 std::size_t nfc_prefix(std::string_view text) {
     const StableCharacters& stable = stable_characters();
     std::size_t last = 0;  // the last stable character so far: what follows may be taken into it
+    int last_class = 0;    // of the marks since
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t low_end = skip_low(text, at);
-        if (low_end > at) last = low_end - 1;
+        if (low_end > at) {
+            last = low_end - 1;
+            last_class = 0;
+        }
         at = low_end;
         if (at == text.size()) break;
         const std::size_t begin = at;
-        if (!stable.contains(take(text, at))) return last;
-        last = begin;
+        const char32_t code_point = take(text, at);
+        if (stable.contains(code_point)) {
+            last = begin;
+            last_class = 0;
+            continue;
+        }
+        const int own_class = combining_class(static_cast<utf8proc_int32_t>(code_point));
+        if (!stable.is_lone_mark(code_point) || own_class < last_class) return last;
+        last_class = own_class;
     }
     return text.size();
 }

@@ -9,7 +9,7 @@
 
 namespace kapitsa {
 
-/// Length of a prefix that NFC leaves alone whatever follows in the text; the whole of most texts.
+/// Length of a prefix that NFC leaves alone, whatever follows it in the text: the whole of most texts.
 std::size_t nfc_prefix(std::string_view text);
 
 /// NFC of the text. A character made of plain and other characters is plain.

@@ -92,6 +92,7 @@ private:
     }
 
     Status group() {
+        if (left_.starts_with("(*")) return refuse("(*");
         if (left_.size() < 2 || left_[1] != '?') {
             copy(1);
             return Done{};
