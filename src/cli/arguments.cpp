@@ -61,7 +61,8 @@ void describe(CLI::App& app) {
 int refuse(const CLI::App& app, const CLI::ParseError& error) {
     const auto chosen = app.get_subcommands();
     const std::string command = chosen.empty() ? "kapitsa" : "kapitsa " + chosen.front()->get_name();
-    std::fprintf(stderr, "kapitsa: %s (%s --help shows what it understands)\n", error.what(), command.c_str());
+    std::fprintf(stderr, "kapitsa: %s (%s --help shows what it understands)\n", error.what(),
+                 command.c_str());
     return exit_code(Fault::invalid_input);
 }
 
@@ -104,7 +105,8 @@ int run_command_line(std::span<const Command* const> commands, int count, const 
         std::fputs(app.help().c_str(), stdout);
         return 0;
     }
-    if (count == 2 && std::string_view(words[1]) == "--version") return finish(version.setup(*arguments[0])());
+    if (count == 2 && std::string_view(words[1]) == "--version")
+        return finish(version.setup(*arguments[0])());
     try {
         app.parse(count, words);
     } catch (const CLI::CallForHelp& help) {

@@ -18,7 +18,8 @@ constexpr int passes = 5;
 std::size_t buffer_bytes() {
     std::size_t cache = 0;
 #ifdef _SC_LEVEL3_CACHE_SIZE
-    if (const long level3 = ::sysconf(_SC_LEVEL3_CACHE_SIZE); level3 > 0) cache = static_cast<std::size_t>(level3);
+    if (const long level3 = ::sysconf(_SC_LEVEL3_CACHE_SIZE); level3 > 0)
+        cache = static_cast<std::size_t>(level3);
 #endif
     return std::clamp(4 * cache, least_bytes, most_bytes);
 }

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
-#include <thread>
 #include <vector>
 
+#include "base/json.h"
 #include "cli/bandwidth.h"
 #include "cli/command.h"
 #include "cli/load.h"
@@ -58,21 +60,19 @@ std::vector<Token> random_tokens(std::uint32_t count, std::uint32_t vocabulary, 
 }
 
 /// One request, alone, to the end of its answer; no token stops it.
-Result<Speeds> measure(Engine& engine, Lengths lengths, std::uint64_t seed) {
+Result<Speeds> measure(ModelService& service, Lengths lengths, std::uint64_t seed) {
     using Clock = std::chrono::steady_clock;
-    Submit request{.id = seed,
-                   .prompt = random_tokens(lengths.prompt, engine.info().vocabulary, seed),
-                   .max_tokens = lengths.answer,
-                   .stop_tokens = {},
-                   .sampling = {.temperature = 0},
-                   .outbox = std::make_shared<Outbox>(std::size_t(lengths.prompt) + lengths.answer + 8)};
-    const auto outbox = request.outbox;
+    const auto vocabulary = static_cast<std::uint32_t>(service.tokenizer().vocabulary());
+    ReplyRequest request{.prompt = random_tokens(lengths.prompt, vocabulary, seed),
+                         .max_tokens = lengths.answer,
+                         .sampling = {.temperature = 0},
+                         .stops = false};
     const auto start = Clock::now();
-    TRY(engine.submit(std::move(request)));
+    const auto ticket = TRY(service.submit(std::move(request)));
 
     std::uint32_t tokens = 0, first_tokens = 0;
     Clock::time_point first = start, last = start;
-    while (auto event = outbox->take()) {
+    while (auto event = ticket.outbox->take()) {
         if (auto* failed = std::get_if<Error>(&*event)) return fail(std::move(*failed));
         if (std::holds_alternative<Finished>(*event)) break;
         const auto* came = std::get_if<Tokens>(&*event);
@@ -97,16 +97,21 @@ double median(std::vector<Speeds>& runs, Member member) {
     return runs[runs.size() / 2].*member;
 }
 
+/// Four digits after the point: no measurement here knows more.
+double rounded(double value) { return std::round(value * 1e4) / 1e4; }
+
 class Report {
 public:
-    Report(const LoadedModel& model, const LoadOptions& load, bool json, double bandwidth)
-        : model_(model), threads_(load.threads), json_(json), bandwidth_(bandwidth) {}
+    /// bandwidth: bytes a second.
+    Report(const ModelService& model, std::uint32_t threads, bool json, double bandwidth)
+        : model_(model), threads_(threads), json_(json), bandwidth_(bandwidth) {}
 
     void head() const {
         if (json_) return;
-        const auto& info = model_.engine->info();
-        fmt::print("{} ({}), {:.1f} MB read a token; this machine reads {:.1f} GB/s\n", model_.name,
-                   info.architecture, static_cast<double>(info.decode_bytes) / 1e6, bandwidth_ / 1e9);
+        const auto& info = model_.info();
+        fmt::print("{} ({}), {:.1f} MB read a token; {} threads read {:.1f} GB/s\n", model_.name(),
+                   info.architecture, static_cast<double>(info.decode_bytes) / 1e6, threads_,
+                   bandwidth_ / 1e9);
         fmt::print("{:>7} {:>7} {:>16} {:>16} {:>16} {:>10}\n", "prompt", "answer", "prefill tokens/s",
                    "decode tokens/s", "first token ms", "bandwidth");
     }
@@ -115,45 +120,48 @@ public:
         const double prefill = median(runs, &Speeds::prefill_tokens_per_s);
         const double decode = median(runs, &Speeds::decode_tokens_per_s);
         const double first = median(runs, &Speeds::first_token_ms);
-        const auto& info = model_.engine->info();
+        const auto& info = model_.info();
         const double share = static_cast<double>(info.decode_bytes) * decode / bandwidth_;
         if (json_)
-            fmt::print(
-                R"({{"bench":"generate","model":"{}","threads":{},"prompt_tokens":{},"answer_tokens":{},"runs":{},)"
-                R"("prefill_tokens_per_s":{:.2f},"decode_tokens_per_s":{:.2f},"first_token_ms":{:.2f},)"
-                R"("decode_bytes":{},"read_bytes_per_s":{:.0f},"bandwidth_share":{:.4f}}})"
-                "\n",
-                model_.name, threads_, lengths.prompt, lengths.answer, runs.size(), prefill, decode, first,
-                info.decode_bytes, bandwidth_, share);
+            fmt::print("{}\n", dump_json(Json{{"bench", "generate"},
+                                              {"model", model_.name()},
+                                              {"threads", threads_},
+                                              {"prompt_tokens", lengths.prompt},
+                                              {"answer_tokens", lengths.answer},
+                                              {"runs", runs.size()},
+                                              {"prefill_tokens_per_s", rounded(prefill)},
+                                              {"decode_tokens_per_s", rounded(decode)},
+                                              {"first_token_ms", rounded(first)},
+                                              {"decode_bytes", info.decode_bytes},
+                                              {"read_bytes_per_s", std::round(bandwidth_)},
+                                              {"bandwidth_share", rounded(share)}}));
         else
-            fmt::print("{:>7} {:>7} {:>16.1f} {:>16.1f} {:>16.1f} {:>9.0f}%\n", lengths.prompt, lengths.answer,
-                       prefill, decode, first, share * 100);
+            fmt::print("{:>7} {:>7} {:>16.1f} {:>16.1f} {:>16.1f} {:>9.0f}%\n", lengths.prompt,
+                       lengths.answer, prefill, decode, first, share * 100);
         std::fflush(stdout);
     }
 
 private:
-    const LoadedModel& model_;
-    std::uint64_t threads_;
+    const ModelService& model_;
+    std::uint32_t threads_;
     bool json_;
-    double bandwidth_;  // bytes a second
+    double bandwidth_;
 };
 
-Status run(Options& options) {
+Status run(const Options& options) {
     const auto prompts = TRY(read_lengths(options.prompts, "--prompt"));
     const auto answers = TRY(read_lengths(options.answers, "--answer"));
-    if (options.load.threads == 0) options.load.threads = std::max(1u, std::thread::hardware_concurrency());
-    options.load.parallel = 1;
     const auto model = TRY(load_model(options.load));
-    const Report report(model, options.load, options.json,
-                        read_bandwidth(static_cast<unsigned>(options.load.threads)));
+    const auto threads = wanted_threads(options.load);
+    const Report report(*model.service, threads, options.json, read_bandwidth(threads));
     report.head();
-    TRY(measure(*model.engine, {16, 8}, 1));  // warms caches and the clock of the processor up
+    TRY(measure(*model.service, {16, 8}, 1));  // warms caches and the clock of the processor up
     std::uint64_t seed = 2;
     for (const auto prompt : prompts)
         for (const auto answer : answers) {
             std::vector<Speeds> runs;
             for (std::uint64_t i = 0; i < options.runs; ++i)
-                runs.push_back(TRY(measure(*model.engine, {prompt, answer}, seed++)));
+                runs.push_back(TRY(measure(*model.service, {prompt, answer}, seed++)));
             report.row({prompt, answer}, std::move(runs));
         }
     return Done{};
@@ -171,15 +179,15 @@ Action setup(Arguments& arguments) {
 
 }  // namespace
 
-extern const Command bench{
-    "bench", "Measures how fast prompts are read and answers are written",
-    "bandwidth is what the weights read for the tokens take of the memory bandwidth measured in the same run;\n"
-    "a model that fits the caches can pass 100 %.\n"
-    "\n"
-    "Examples:\n"
-    "  kapitsa bench\n"
-    "  kapitsa bench --prompt 128,2048 --answer 32,256 --runs 5\n"
-    "  kapitsa bench --threads 4 --json >> speeds.jsonl\n",
-    setup};
+extern const Command bench{"bench", "Measures how fast prompts are read and answers are written",
+                           "bandwidth is what the weights read for the tokens take of the memory bandwidth "
+                           "measured in the same run;\n"
+                           "a model that fits the caches can pass 100 %.\n"
+                           "\n"
+                           "Examples:\n"
+                           "  kapitsa bench\n"
+                           "  kapitsa bench --prompt 128,2048 --answer 32,256 --runs 5\n"
+                           "  kapitsa bench --threads 4 --json >> speeds.jsonl\n",
+                           setup};
 
 }  // namespace kapitsa

@@ -21,7 +21,8 @@ std::string environment(const char* name) {
 std::uint64_t weight_bytes(const fs::path& folder) {
     std::uint64_t bytes = 0;
     std::error_code failed;
-    for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end;
+         entry.increment(failed)) {
         if (entry->path().extension() != ".safetensors") continue;
         std::error_code unknown;
         if (const auto size = entry->file_size(unknown); !unknown) bytes += size;
@@ -87,8 +88,9 @@ Result<ModelFolder> find_model(std::string_view wanted) {
         return fail(Fault::invalid_input, path.string() + " is not there; kapitsa list shows what is");
     if (auto model = look_at(fs::path(models_folder()) / path)) return *model;
     if (wanted == built_in_name) return built_in_model();
-    return fail(Fault::invalid_input, "no model is called " + path.string() + ": kapitsa list shows what is here, " +
-                                          "and a folder under " + models_folder() + " adds one");
+    return fail(Fault::invalid_input, "no model is called " + path.string() +
+                                          ": kapitsa list shows what is here, " + "and a folder under " +
+                                          models_folder() + " adds one");
 }
 
 std::vector<ModelFolder> all_models() {

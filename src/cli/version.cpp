@@ -21,10 +21,9 @@ Action setup(Arguments&) { return run; }
 
 }  // namespace
 
-extern const Command version{
-    "version", "Shows the version and how it was built",
-    "Examples:\n"
-    "  kapitsa version\n",
-    setup};
+extern const Command version{"version", "Shows the version and how it was built",
+                             "Examples:\n"
+                             "  kapitsa version\n",
+                             setup};
 
 }  // namespace kapitsa
