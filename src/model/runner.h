@@ -13,11 +13,10 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "cache/page.h"
 
 namespace kapitsa {
 
-using Page = std::uint32_t;  // a slot of the page pool: page_tokens tokens of every attention layer
-constexpr std::uint32_t page_tokens = 16;
 constexpr std::int32_t no_parent = -1;
 
 /// Neighbouring rows of one sequence.

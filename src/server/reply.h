@@ -74,8 +74,8 @@ public:
     ReplyEnd end() const;
     ReplyUsage usage() const;
     ReplyTimings timings() const;
-    /// Of the tokens of content since the last call, in order.
-    std::vector<TokenLogprob> take_logprobs() { return std::exchange(logprobs_, {}); }
+    /// Of the tokens of content whose text has been given out since the last call, in order.
+    std::vector<TokenLogprob> take_logprobs();
 
 private:
     using Clock = std::chrono::steady_clock;
@@ -84,14 +84,18 @@ private:
         std::size_t bytes;
         std::uint32_t tokens;
     };
+    struct Kept {
+        std::uint32_t number;  // of the token in the reply, from 1
+        TokenLogprob logprob;
+    };
 
     void take_token(const Emitted& emitted, std::vector<ReplyPiece>& pieces);
+    void classify(const Emitted& emitted, bool spoke);
     void read(std::string_view text, std::vector<ReplyPiece>& pieces);
     void finish(std::vector<ReplyPiece>& pieces);
-    void append(std::vector<ReplyPiece> more, std::vector<ReplyPiece>& pieces);
-    void found_stop(std::size_t at);
-    void settle_pending(bool as_content);
-    TokenLogprob named(const Emitted& emitted) const;
+    std::vector<ReplyPiece> heard(std::vector<ReplyPiece> pieces);
+    static void append(std::vector<ReplyPiece> more, std::vector<ReplyPiece>& pieces);
+    std::uint32_t tokens_within(std::size_t bytes) const;
 
     const Tokenizer* tokenizer_;
     Detokenizer detokenizer_;
@@ -105,7 +109,8 @@ private:
 
     std::optional<ReplyPiece::Kind> speaking_;  // the kind of the last piece
     std::uint32_t unsettled_tokens_ = 0;        // read before the first piece, whose kind they will take
-    std::vector<TokenLogprob> unsettled_logprobs_, logprobs_;
+    std::vector<Kept> kept_;                    // of tokens that are, or may yet turn out to be, content
+    std::uint32_t content_until_ = 0;  // tokens up to here have their place; a marker may be behind it
     std::uint32_t reply_tokens_ = 0, reasoning_tokens_ = 0, keep_tokens_ = 0;
     std::uint32_t calls_begun_ = 0, calls_ended_ = 0;
 

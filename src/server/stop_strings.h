@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace kapitsa {
@@ -21,6 +22,8 @@ public:
     /// The text ended: what was held back.
     std::string finish();
 
+    /// Bytes of text given out so far.
+    std::size_t passed_bytes() const { return passed_bytes_; }
     /// Where in the whole text the found string begins, in bytes.
     std::optional<std::size_t> found() const { return found_; }
 

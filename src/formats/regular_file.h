@@ -1,0 +1,38 @@
+// Opening files of a model folder. A path may lead anywhere: to a folder, a pipe that nobody writes to, a
+// link to nothing. Only regular files are opened, and none is waited for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+
+namespace kapitsa {
+
+/// An open regular file, and its size when it was opened.
+class RegularFile {
+public:
+    /// Fault::invalid_input, with the path and the system's reason. Links are followed: a download cache is
+    /// made of them.
+    static Result<RegularFile> open(const std::string& path);
+
+    RegularFile(RegularFile&& other) noexcept
+        : descriptor_(std::exchange(other.descriptor_, -1)), bytes_(other.bytes_) {}
+    RegularFile& operator=(RegularFile&&) = delete;
+    ~RegularFile();
+
+    int descriptor() const { return descriptor_; }
+    std::uint64_t bytes() const { return bytes_; }
+
+private:
+    RegularFile(int descriptor, std::uint64_t bytes) : descriptor_(descriptor), bytes_(bytes) {}
+
+    int descriptor_;
+    std::uint64_t bytes_;
+};
+
+/// The whole of a small file. Refused before a byte is read when it is larger than `limit_bytes`.
+Result<std::string> read_text_file(const std::string& path, std::uint64_t limit_bytes);
+
+}  // namespace kapitsa
