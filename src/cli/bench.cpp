@@ -65,8 +65,9 @@ Result<Speeds> measure(ModelService& service, Lengths lengths, std::uint64_t see
     const auto vocabulary = static_cast<std::uint32_t>(service.tokenizer().vocabulary());
     ReplyRequest request{.prompt = random_tokens(lengths.prompt, vocabulary, seed),
                          .max_tokens = lengths.answer,
-                         .sampling = {.temperature = 0},
+                         .sampling = {},
                          .stops = false};
+    request.sampling.temperature = 0;
     const auto start = Clock::now();
     const auto ticket = TRY(service.submit(std::move(request)));
 

@@ -32,6 +32,13 @@ struct Options {
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler writes it");
 
+Message message(const char* role, std::string content) {
+    Message message;
+    message.role = role;
+    message.content = std::move(content);
+    return message;
+}
+
 class Session {
 public:
     Session(ModelService& service, const Options& options)
@@ -42,15 +49,14 @@ public:
     /// Forgets what was said; the system prompt stays.
     void clear() {
         conversation_ = {};
-        if (!options_.system.empty())
-            conversation_.messages.push_back({.role = "system", .content = options_.system});
+        if (!options_.system.empty()) conversation_.messages.push_back(message("system", options_.system));
         if (options_.think || options_.no_think)
             conversation_.variables = std::make_shared<Json>(Json{{"enable_thinking", options_.think}});
     }
 
     /// Asks, and shows the answer as it comes. After an error the question is forgotten.
     Status ask(std::string question) {
-        conversation_.messages.push_back({.role = "user", .content = std::move(question)});
+        conversation_.messages.push_back(message("user", std::move(question)));
         auto answer = this->answer();
         if (!answer) {
             conversation_.messages.pop_back();
@@ -77,7 +83,7 @@ private:
                                  .sampling = sampling()}));
         Reply reply(service_.tokenizer(), {.reader = service_.reader(prompt, nullptr)});
         Speaker speaker(stdout, terminal_);
-        Message said{.role = "assistant"};
+        Message said = message("assistant", {});
         const auto say = [&](const std::vector<ReplyPiece>& pieces) {
             for (const auto& piece : pieces)
                 if (piece.kind == ReplyPiece::Kind::content) said.content += piece.text;

@@ -17,7 +17,7 @@ namespace kapitsa {
 namespace {
 
 struct Options {
-    LoadOptions load{.parallel = 8};
+    LoadOptions load;
     std::string host = "127.0.0.1", api_key, origins, hosts;
     std::uint64_t port = 8000;
     bool verbose = false;
@@ -93,6 +93,7 @@ Status run(const Options& options) {
 
 Action setup(Arguments& arguments) {
     const auto options = std::make_shared<Options>();
+    options->load.parallel = 8;
     declare_load_options(arguments, options->load);
     arguments.number("--parallel", options->load.parallel, 1, 256, "Requests that are answered at once");
     arguments.text("--host", options->host, "ADDRESS",
