@@ -33,3 +33,6 @@ if(KAPITSA_SANITIZE)
         add_compile_options(-fno-sanitize-recover=undefined)
     endif()
 endif()
+if(KAPITSA_FUZZ)
+    add_compile_options(-fsanitize=fuzzer-no-link)  # the libraries tell the fuzzer which branches an input took
+endif()

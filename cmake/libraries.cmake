@@ -26,3 +26,13 @@ else()
     set_target_properties(libedit::libedit PROPERTIES
         IMPORTED_LOCATION ${LIBEDIT_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${LIBEDIT_INCLUDE_DIR})
 endif()
+
+# The instruction sets that the native kernels are compiled for, beside the processor's least: AVX2 and AVX-512 on
+# x86-64, NEON on Arm. The others that Highway knows would cost compile time and win little.
+set(KAPITSA_NO_TARGETS "HWY_SSSE3|HWY_SSE4|HWY_AVX3_DL")
+if(HWY_VERSION VERSION_GREATER_EQUAL 1.0.4)
+    string(APPEND KAPITSA_NO_TARGETS "|HWY_AVX3_ZEN4")
+endif()
+if(HWY_VERSION VERSION_GREATER_EQUAL 1.0.6)
+    string(APPEND KAPITSA_NO_TARGETS "|HWY_AVX3_SPR")
+endif()

@@ -107,6 +107,9 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
                                               " bytes; the limit is " + std::to_string(limits.bytes));
     if (const std::size_t valid = valid_utf8_prefix(text); valid != text.size())
         return fail(Fault::invalid_input, "the JSON text is not UTF-8 at byte " + std::to_string(valid));
+    // The parser would take a zero byte for the end of the text, and what follows for nothing.
+    if (const std::size_t zero = text.find('\0'); zero != text.npos)
+        return fail(Fault::invalid_input, "not valid JSON: a zero byte (byte " + std::to_string(zero) + ")");
     Builder builder(limits);
     if (!Json::sax_parse(text, &builder))
         return fail(Fault::invalid_input, "not valid JSON: " + builder.refusal);

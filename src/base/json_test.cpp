@@ -26,6 +26,7 @@ TEST(ParseJson, RefusesWhatBreaksALimitAndSaysWhich) {
     EXPECT_NE(why("{\"a\":}").find("not valid JSON"), std::string::npos);
     EXPECT_NE(why("").find("not valid JSON"), std::string::npos);
     EXPECT_NE(why("[1] x").find("not valid JSON"), std::string::npos);
+    EXPECT_NE(why(std::string_view("[1]\0x", 5)).find("a zero byte (byte 3)"), std::string::npos);
 }
 
 TEST(ParseJson, AMillionOpenBracketsAreRefusedWithoutRecursion) {

@@ -12,8 +12,10 @@
 namespace kapitsa {
 
 struct EngineOptions {
-    std::uint32_t queue = 64;           // requests that may wait for a place; one more is refused
-    std::uint32_t prefill_chunk = 256;  // rows of prompt a step, over all requests; replies come first
+    std::uint32_t queue = 64;              // requests that may wait for a place; one more is refused
+    std::uint32_t prefill_chunk = 256;     // rows of prompt a step, over all requests; replies come first
+    std::uint32_t sampled_vocabulary = 0;  // tokens from here on are never sampled: the model's rows may be
+                                           // padded beyond what the tokenizer knows; 0: all may be
 };
 
 /// What the engine has done so far; read from any thread.
@@ -24,17 +26,20 @@ struct EngineCounters {
 
 class Engine {
 public:
-    /// Starts the thread. The runner is the engine's from here on.
+    /// Starts the thread. The runner is the engine's from here on. Its steps must have a row for each of its
+    /// sequences: every reply moves on at every step.
     static std::unique_ptr<Engine> start(std::unique_ptr<Runner> runner, const EngineOptions& options = {});
     /// Cancels what still runs (each outbox gets Finished) and joins the thread.
     virtual ~Engine() = default;
 
     virtual const RunnerInfo& info() const = 0;
-    /// Fault::out_of_memory when the queue is full; Fault::invalid_input, with both numbers, when prompt and
-    /// reply cannot fit the context or a token is not of the vocabulary. After success the outbox will end in
-    /// Finished or an Error.
+    /// Fault::out_of_memory when the queue is full; Fault::invalid_input, with both numbers, when the prompt
+    /// leaves no room for a reply in the context or in the pages, when a token is not of the vocabulary or a
+    /// setting is out of its range; Fault::device once the device has failed. After success the outbox will
+    /// end in Finished or an Error, and be closed.
     virtual Status submit(Submit request) = 0;
-    /// Frees the request's place within one step. Unknown ids are ignored: it may just have finished.
+    /// Frees the request's place within one step. Unknown ids are ignored: it may just have finished. One is
+    /// enough for a request; a caller that sends them without end may find some dropped.
     virtual void cancel(Cancel cancel) = 0;
     virtual EngineCounters counters() const = 0;
 };

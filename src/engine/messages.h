@@ -1,6 +1,8 @@
 // All that crosses between the engine thread and the others: values in two kinds of queue.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -21,13 +23,15 @@ struct Sampling {
     float top_p = 1.0f, min_p = 0.0f;
     float presence_penalty = 0.0f, frequency_penalty = 0.0f;  // of tokens of the reply
     float repetition_penalty = 1.0f;                          // of tokens of prompt and reply
-    std::vector<std::pair<Token, float>> logit_bias;
+    std::vector<std::pair<Token, float>> logit_bias = {};
     std::uint64_t seed = 0;
     bool logprobs = false;           // of the chosen token
     std::uint32_t top_logprobs = 0;  // and of this many best ones; 20 at most
 };
 
-// From the engine, one outbox a request: Started, then Progress and Tokens, then Finished or an Error.
+// From the engine, one outbox a request: Started, then Progress and Tokens, then Finished or an Error; then
+// the engine closes it. A reader that closes it first, or lets it fill, is taken for gone: its request is
+// cancelled.
 struct Started {
     std::uint32_t prompt_tokens, cached_tokens;
 };  // it has a place; its prompt is being computed
@@ -54,14 +58,20 @@ struct Finished {
 using Event = std::variant<Started, Progress, Tokens, Finished, Error>;
 using Outbox = Channel<Event>;
 
+/// The events a request can cause at most: each Progress is of a token or more, and so is each Tokens.
+constexpr std::size_t outbox_room(std::size_t prompt_tokens, std::size_t max_tokens) {
+    return prompt_tokens + max_tokens + 2;
+}
+
 // To the engine, one inbox for all.
 struct Submit {
-    std::uint64_t id = 0;          // the caller's; unique among the running
-    std::vector<Token> prompt;     // at least one token; prompt and reply fit the context
-    std::uint32_t max_tokens = 0;  // of the reply, at least one
-    std::vector<Token> stop_tokens;
-    Sampling sampling;
-    std::shared_ptr<Outbox> outbox;  // with room for every event, so that the engine never waits for a reader
+    std::uint64_t id = 0;            // the caller's; unique among the running
+    std::vector<Token> prompt = {};  // at least one token; prompt and reply fit the context
+    std::uint32_t max_tokens = 0;    // of the reply, at least one; lowered to what the context leaves
+    std::vector<Token> stop_tokens = {};
+    Sampling sampling = {};
+    std::shared_ptr<Outbox> outbox = {};  // with outbox_room, so that the engine never waits for a reader
+    std::chrono::steady_clock::time_point submitted = {};  // the engine's: when submit() took it
 };
 struct Cancel {
     std::uint64_t id = 0;

@@ -1,0 +1,13 @@
+#include "backend/backend.h"
+
+#include "backend/cpu/cpu_backend.h"
+
+namespace kapitsa {
+
+Result<std::unique_ptr<Backend>> open_backend(std::string_view name, const BackendOptions& options) {
+    if (name == "cpu") return cpu::open_cpu_backend(options);
+    return fail(Fault::unsupported,
+                "there is no backend \"" + std::string(name) + "\" in this build; there is: cpu");
+}
+
+}  // namespace kapitsa

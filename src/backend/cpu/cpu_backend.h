@@ -1,0 +1,13 @@
+// The CPU as a backend: launches are recorded on a tape; `run` walks it with all threads at once, one barrier
+// a launch.
+#pragma once
+
+#include <memory>
+
+#include "backend/backend.h"
+
+namespace kapitsa::cpu {
+
+Result<std::unique_ptr<Backend>> open_cpu_backend(const BackendOptions& options);
+
+}  // namespace kapitsa::cpu

@@ -1,0 +1,68 @@
+// The native twin of kernels/elementwise.h.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/elementwise.cpp"
+#include "hwy/foreach_target.h"  // compiles this file once an instruction set
+// (after it)
+#include "backend/cpu/native.h"
+#include "backend/cpu/vectors-inl.h"
+#include "kernels/elementwise.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kapitsa::cpu::HWY_NAMESPACE {
+
+void swiglu_range(const SwiGlu& args, std::size_t begin, std::size_t end) {
+    const F d;
+    for (std::size_t i = begin; i < end; i += hn::Lanes(d)) {
+        const std::size_t left = end - i;
+        const auto gated = silu(load_first(d, args.gate + i, left));
+        store_first(hn::Mul(gated, load_first(d, args.up + i, left)), d, args.y + i, left);
+    }
+}
+
+}  // namespace kapitsa::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <algorithm>
+#include <cstring>
+
+namespace kapitsa::cpu {
+
+HWY_EXPORT(swiglu_range);
+
+namespace {
+
+constexpr std::uint32_t block = 1024;  // elements of one unit; a whole number of vectors
+
+template <typename Args>
+std::uint32_t blocks_of(const Args& args) {
+    return divide_up(args.elements, block);
+}
+void run_swiglu(const SwiGlu& args, std::uint32_t first, std::uint32_t last, Scratch&) {
+    HWY_DYNAMIC_DISPATCH(swiglu_range)
+    (args, std::size_t(first) * block, std::min(std::size_t(last) * block, std::size_t(args.elements)));
+}
+void run_zero(const Zero& args, std::uint32_t first, std::uint32_t last, Scratch&) {
+    const std::size_t begin = std::size_t(first) * block,
+                      end = std::min(std::size_t(last) * block, std::size_t(args.elements));
+    std::memset(args.y + begin, 0, (end - begin) * sizeof(float));
+}
+std::uint32_t rows_of(const CopyRows& args) { return args.rows; }
+void run_copy(const CopyRows& args, std::uint32_t first, std::uint32_t last, Scratch&) {
+    for (std::size_t row = first; row < last; ++row)
+        std::memcpy(args.y + (args.to ? args.to[row] : row) * args.columns,
+                    args.x + (args.from ? args.from[row] : row) * args.columns, args.columns * sizeof(float));
+}
+
+constexpr Native natives[] = {
+    native<blocks_of<SwiGlu>, run_swiglu>(swiglu_f32),
+    native<rows_of, run_copy>(copy_rows_f32),
+    native<blocks_of<Zero>, run_zero>(zero_f32),
+};
+
+}  // namespace
+
+std::span<const Native> elementwise_natives() { return natives; }
+
+}  // namespace kapitsa::cpu
+#endif

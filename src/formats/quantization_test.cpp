@@ -1,0 +1,78 @@
+#include "formats/quantization.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace kapitsa {
+namespace {
+
+/// "64x4", "plain", or the message.
+std::string form_of(std::string_view config, std::string_view module) {
+    const auto quantization = Quantization::read(*parse_json(config));
+    if (!quantization) return quantization.error().message;
+    const auto form = quantization->of(module);
+    if (!form) return form.error().message;
+    return *form ? std::to_string((*form)->group_size) + "x" + std::to_string((*form)->bits) : "plain";
+}
+
+TEST(Quantization, AModelWithoutTheFieldIsPlain) {
+    EXPECT_EQ(form_of("{}", "lm_head"), "plain");
+    EXPECT_EQ(form_of(R"({"quantization":null})", "lm_head"), "plain");
+}
+
+TEST(Quantization, AModuleHasItsOwnFormOrTheModels) {
+    constexpr std::string_view config = R"({"quantization":{"group_size":64,"bits":4,"mode":"affine",
+        "a.plain":false,"a.same":true,"a.own":{"group_size":32,"bits":8},"a.mlx":{"bits":6}},
+        "quantization_config":{"group_size":128,"bits":2}})";
+    EXPECT_EQ(form_of(config, "other"), "64x4");
+    EXPECT_EQ(form_of(config, "a.plain"), "plain");
+    EXPECT_EQ(form_of(config, "a.same"), "64x4");
+    EXPECT_EQ(form_of(config, "a.own"), "32x8");
+    EXPECT_EQ(form_of(config, "a.mlx"), "64x6");
+    EXPECT_EQ(form_of(config, "mode"), "64x4");
+}
+
+TEST(Quantization, TheCopyCountsWhereTheFieldIsAbsent) {
+    EXPECT_EQ(form_of(R"({"quantization_config":{"group_size":128,"bits":2}})", "x"), "128x2");
+    EXPECT_EQ(form_of(R"({"quantization_config":{"quant_method":"fp8"}})", "x"),
+              "config.json: quantization_config has the quant_method \"fp8\"; weights quantised by MLX or "
+              "not at all "
+              "are supported");
+}
+
+TEST(Quantization, AFormWeCannotComputeIsRefusedForTheModuleThatHasIt) {
+    constexpr std::string_view config = R"({"quantization":{"group_size":32,"bits":4,"mode":"mxfp4",
+        "good":{"group_size":64,"bits":5},"bits7":{"group_size":64,"bits":7},"group":{"group_size":16,"bits":4}}})";
+    EXPECT_EQ(form_of(config, "x"),
+              "config.json: quantization has the mode \"mxfp4\"; supported are weights of mode \"affine\"");
+    EXPECT_EQ(form_of(config, "good"), "64x5");
+    EXPECT_EQ(form_of(config, "bits7"),
+              "config.json: quantization.\"bits7\" has 7 bits; supported are 2, 3, 4, 5, 6 and 8 bits");
+    EXPECT_EQ(form_of(config, "group"),
+              "config.json: quantization.\"group\" has groups of 16; supported are groups of 32, 64 and 128");
+}
+
+TEST(Quantization, EveryFormOfTheFormatIsTakenAndNoOther) {
+    for (int bits = 1; bits <= 9; ++bits)
+        for (const int group : {16, 32, 64, 128, 256}) {
+            const std::string form = form_of("{\"quantization\":{\"group_size\":" + std::to_string(group) +
+                                                 ",\"bits\":" + std::to_string(bits) + "}}",
+                                             "x");
+            const bool good = bits >= 2 && bits <= 8 && bits != 7 && group >= 32 && group <= 128;
+            EXPECT_EQ(form == std::to_string(group) + "x" + std::to_string(bits), good) << form;
+        }
+}
+
+TEST(Quantization, FieldsOfAnotherKindAreNamed) {
+    EXPECT_EQ(form_of(R"({"quantization":4})", "x"), "config.json: quantization is 4; it must be an object");
+    EXPECT_EQ(form_of(R"({"quantization":{"bits":4}})", "x"),
+              "config.json: quantization.group_size is missing");
+    EXPECT_EQ(form_of(R"({"quantization":{"group_size":64,"bits":4,"a":{"bits":-1}}})", "x"),
+              "config.json: quantization.\"a\": bits is -1; it must be a whole number from 1 to 1000000");
+    EXPECT_EQ(form_of(R"({"quantization":{"group_size":64,"bits":4,"mode":1}})", "x"),
+              "config.json: quantization: mode is 1; it must be a string");
+}
+
+}  // namespace
+}  // namespace kapitsa

@@ -1,0 +1,10 @@
+// Every kernel there is.
+#pragma once
+
+#include "kernels/attend.h"
+#include "kernels/delta_net.h"
+#include "kernels/elementwise.h"
+#include "kernels/embed.h"
+#include "kernels/multiply.h"
+#include "kernels/rms_norm.h"
+#include "kernels/short_conv.h"

@@ -1,0 +1,34 @@
+// The small steps between the large ones.
+#pragma once
+
+#include "kernels/dialect/host.h"
+
+namespace kapitsa {
+
+/// y = silu(gate) * up.
+struct SwiGlu {
+    In<float> gate, up;  // [elements]
+    Out<float> y;        // [elements]
+    uint elements;
+};
+
+/// Copies rows of x, picked by a list, one behind the other.
+struct CopyRows {
+    In<float> x;    // [.., columns]
+    In<uint> from;  // [rows]; null: row i
+    In<uint> to;    // [rows]; null: row i
+    Out<float> y;   // [.., columns]
+    uint rows, columns;
+};
+
+/// Zeroes a stretch of floats.
+struct Zero {
+    Out<float> y;  // [elements]
+    uint elements;
+};
+
+ENTRY(swiglu_f32, SwiGlu)
+ENTRY(copy_rows_f32, CopyRows)
+ENTRY(zero_f32, Zero)
+
+}  // namespace kapitsa

@@ -1,0 +1,12 @@
+# The test `data_size`: every clone carries tests/data, so it has a limit.
+set(limit_bytes 15000000)
+file(GLOB_RECURSE files ${CMAKE_CURRENT_LIST_DIR}/data/*)
+set(bytes 0)
+foreach(file ${files})
+    file(SIZE ${file} file_bytes)
+    math(EXPR bytes "${bytes} + ${file_bytes}")
+endforeach()
+message(STATUS "tests/data has ${bytes} bytes, at most ${limit_bytes} are allowed")
+if(bytes EQUAL 0 OR bytes GREATER limit_bytes)
+    message(FATAL_ERROR "tests/data is empty or too large: keep large files outside of the repository")
+endif()
