@@ -1,0 +1,53 @@
+// Words that one call has met before, and where in its output their tokens stand. Direct-mapped and bounded:
+// a word that falls on another's place takes it.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "text/piece_table.h"
+
+namespace kapitsa {
+
+class WordCache {
+public:
+    static constexpr std::size_t word_bytes_max = 64;
+
+    /// `text_bytes`: how much text the call has; a small text gets a small cache.
+    explicit WordCache(std::size_t text_bytes)
+        : slots_(std::bit_ceil(std::clamp<std::size_t>(text_bytes / 8, 16, 8192))) {}
+
+    /// Appends the tokens of `word`: copied from where `out` has them already, or made by `encode(word)`,
+    /// which appends. `word` must stay where it is as long as the cache is used.
+    template <typename Encode>
+    void append(std::string_view word, std::vector<Token>& out, const Encode& encode) {
+        if (word.size() > word_bytes_max) return encode(word);
+        const std::uint64_t hash = hash_bytes(word);
+        Slot& slot = slots_[hash & (slots_.size() - 1)];
+        if (slot.hash == hash && slot.word == word) {
+            if (slot.count == 1) return out.push_back(out[slot.first]);
+            const std::size_t end = out.size();
+            out.resize(end + slot.count);
+            std::copy_n(out.begin() + static_cast<std::ptrdiff_t>(slot.first), slot.count,
+                        out.begin() + static_cast<std::ptrdiff_t>(end));
+            return;
+        }
+        const std::size_t first = out.size();
+        encode(word);
+        slot = {hash, word, first, out.size() - first};
+    }
+
+private:
+    struct Slot {
+        std::uint64_t hash = 0;
+        std::string_view word;
+        std::size_t first = 0, count = 0;  // tokens of the output
+    };
+    std::vector<Slot> slots_;  // a power of two
+};
+
+}  // namespace kapitsa
