@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -69,6 +70,7 @@ public:
     const Sampling& sampling() const { return parts_.sampling; }
     const std::vector<Token>& stop_tokens() const { return parts_.stop_tokens; }
     const RunnerInfo& info() const { return parts_.engine->info(); }
+    std::int64_t created() const { return created_; }  // seconds since 1970
     EngineCounters counters() const { return parts_.engine->counters(); }
 
     /// The conversation as the template writes it, with the opening of an answer, and its tokens.
@@ -90,6 +92,7 @@ public:
 
 private:
     Parts parts_;
+    const std::int64_t created_ = std::time(nullptr);
     std::atomic<std::uint64_t> next_id_{1};
 };
 

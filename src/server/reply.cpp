@@ -78,7 +78,7 @@ void Reply::take_token(const Emitted& emitted, std::vector<ReplyPiece>& pieces) 
     std::vector<ReplyPiece> more;
     read(passed, more);
     classify(emitted, !more.empty());
-    append(std::move(more), pieces);
+    append_pieces(std::move(more), pieces);
     if (!stops_.found()) return;
     // What the stop string left standing: a token that reaches into it is not kept.
     keep_tokens_ = tokens_within(*stops_.found());
@@ -117,9 +117,9 @@ std::vector<TokenLogprob> Reply::take_logprobs() {
 void Reply::read(std::string_view text, std::vector<ReplyPiece>& pieces) {
     if (text.empty()) return;
     if (reader_)
-        append(heard(reader_->push(text)), pieces);
+        append_pieces(heard(reader_->push(text)), pieces);
     else
-        append({{ReplyPiece::Kind::content, std::string(text)}}, pieces);
+        append_pieces({{ReplyPiece::Kind::content, std::string(text)}}, pieces);
 }
 
 void Reply::finish(std::vector<ReplyPiece>& pieces) {
@@ -130,7 +130,7 @@ void Reply::finish(std::vector<ReplyPiece>& pieces) {
         if (stops_.found()) keep_tokens_ = tokens_within(*stops_.found());
         read(stops_.finish(), pieces);
     }
-    if (reader_) append(heard(reader_->finish()), pieces);
+    if (reader_) append_pieces(heard(reader_->finish()), pieces);
 }
 
 std::vector<ReplyPiece> Reply::heard(std::vector<ReplyPiece> pieces) {
@@ -142,7 +142,7 @@ std::vector<ReplyPiece> Reply::heard(std::vector<ReplyPiece> pieces) {
     return pieces;
 }
 
-void Reply::append(std::vector<ReplyPiece> more, std::vector<ReplyPiece>& pieces) {
+void append_pieces(std::vector<ReplyPiece> more, std::vector<ReplyPiece>& pieces) {
     for (ReplyPiece& piece : more) {
         if (!pieces.empty() && joins(pieces.back(), piece))
             pieces.back().text += piece.text;

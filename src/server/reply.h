@@ -45,6 +45,9 @@ struct TokenLogprob {
     std::vector<Alternative> top = {};  // best first
 };
 
+/// Adds `more` to `pieces`; neighbours that are text of one kind become one piece.
+void append_pieces(std::vector<ReplyPiece> more, std::vector<ReplyPiece>& pieces);
+
 enum class ReplyEnd {
     stop,        // the model, or a stop string, ended it
     tool_calls,  // the model ended it after a call
@@ -94,7 +97,6 @@ private:
     void read(std::string_view text, std::vector<ReplyPiece>& pieces);
     void finish(std::vector<ReplyPiece>& pieces);
     std::vector<ReplyPiece> heard(std::vector<ReplyPiece> pieces);
-    static void append(std::vector<ReplyPiece> more, std::vector<ReplyPiece>& pieces);
     std::uint32_t tokens_within(std::size_t bytes) const;
 
     const Tokenizer* tokenizer_;

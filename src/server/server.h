@@ -16,7 +16,7 @@ class ModelService;
 
 struct ServerOptions {
     std::string host = "127.0.0.1";  // an address or a name; not loopback only with an api_key
-    std::uint16_t port = 8080;       // 0: one that is free
+    std::uint16_t port = 8000;       // 0: one that is free
     std::string api_key;             // asked of all requests but /health; empty: none is asked
     std::vector<std::string>
         allowed_origins;  // of web pages, beyond those of this machine: "https://a.example"
@@ -38,7 +38,7 @@ public:
     virtual ~Server() = default;
 
     virtual std::uint16_t port() const = 0;
-    /// "http://127.0.0.1:8080"
+    /// "http://127.0.0.1:8000"
     virtual std::string url() const = 0;
 
     /// Stops listening, ends what is being said, closes every connection and joins the threads; all within

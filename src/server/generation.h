@@ -1,0 +1,68 @@
+// The answers of one request while the engine makes them: several, where a client asked for choices. What a
+// dialect adds is only the form. Used by one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "server/api_error.h"
+#include "server/model_service.h"
+#include "server/reply.h"
+
+namespace kapitsa {
+
+/// What one answer has gained.
+struct Heard {
+    std::size_t choice;
+    std::vector<ReplyPiece> pieces;
+    std::vector<TokenLogprob> logprobs;
+    bool ended;  // and this was the last
+};
+
+class Generation {
+public:
+    /// `model` must outlive this.
+    explicit Generation(ModelService& model) : model_(&model) {}
+    Generation(const Generation&) = delete;
+    Generation& operator=(const Generation&) = delete;
+    /// Cancels what still runs.
+    ~Generation();
+
+    /// Asks the engine for one answer more. An error leaves the others as they are.
+    Parsed<Done> add(ReplyRequest request, ReplyOptions options, std::function<void()> wake);
+
+    /// Takes what the engine has sent by now. Each answer ends once.
+    std::vector<Heard> advance();
+    /// Ends every answer with what there is; the next `advance` says so.
+    void cut() { cut_ = true; }
+
+    bool ended() const;
+    /// Of the first answer that failed. Null when all is well.
+    const Error* error() const;
+    const Reply& reply(std::size_t choice) const { return choices_[choice].reply; }
+    std::size_t choices() const { return choices_.size(); }
+    std::uint32_t prompt_tokens(std::size_t choice) const { return choices_[choice].prompt_tokens; }
+
+private:
+    struct Choice {
+        Ticket ticket;
+        Reply reply;
+        std::uint32_t prompt_tokens;
+        bool reported = false;  // that it ended
+    };
+    Heard advance(Choice& choice);
+    void release(Choice& choice);
+
+    ModelService* model_;
+    std::vector<Choice> choices_;
+    bool cut_ = false;
+};
+
+/// Whether the prompt leaves room for an answer; else 400 with the code context_length_exceeded.
+Parsed<Done> check_room(const ModelService& model, const Prompt& prompt);
+/// Whether this is the served model; else 404 with the code model_not_found.
+Parsed<Done> check_model(const ModelService& model, const std::string& name);
+
+}  // namespace kapitsa
