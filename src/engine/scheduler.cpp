@@ -43,8 +43,8 @@ void Scheduler::admit() {
     CHECK(newcomer() != nullptr);
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
-    running_.back()->served =
-        step_;  // behind those that are there, or a stream of newcomers would starve them
+    // Behind those that are there, or a stream of newcomers would starve them.
+    running_.back()->turn = ++turns_;
 }
 
 Sequence* Scheduler::find(std::uint64_t id) const {
@@ -70,7 +70,6 @@ std::unique_ptr<Sequence> Scheduler::remove(const Sequence& sequence) {
 }
 
 std::span<const Share> Scheduler::plan() {
-    ++step_;
     shares_.clear();
     prompts_.clear();
     std::uint32_t left = limits_.rows_per_step;
@@ -87,20 +86,18 @@ std::span<const Share> Scheduler::plan() {
     return shares_;
 }
 
-/// As many prompts as can have a grid cell each are worked on, those that have waited longest first, so that
-/// each has its turn. Among them, the shorter ones go first: what they leave of an equal part, the others
-/// get.
+/// As many prompts as can have a grid cell each are worked on, in turn. Among them, the shorter ones go
+/// first: what they leave of an equal part, the others get.
 void Scheduler::share_among_prompts(std::uint32_t budget) {
     const std::size_t places = std::clamp<std::size_t>(budget / grid, 1, prompts_.size());
-    // running_ is in order of admission, and a stable order keeps it among equals.
-    std::ranges::stable_sort(prompts_, {}, &Sequence::served);
+    std::ranges::sort(prompts_, {}, &Sequence::turn);
     prompts_.resize(places);
+    for (Sequence* prompt : prompts_) prompt->turn = ++turns_;
     std::ranges::stable_sort(prompts_, {}, &Sequence::lacking);
     for (std::size_t i = 0; i < places; ++i) {
         Sequence& prompt = *prompts_[i];
         const std::uint32_t rows = chunk_of(prompt, budget / std::uint32_t(places - i));
         budget -= rows;
-        prompt.served = step_;
         shares_.push_back({&prompt, rows});
     }
 }

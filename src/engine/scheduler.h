@@ -60,7 +60,7 @@ private:
     std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
     std::vector<Sequence*> prompts_;                  // scratch
     std::vector<Share> shares_;
-    std::uint64_t step_ = 0;
+    std::uint64_t turns_ = 0;
 };
 
 }  // namespace kapitsa

@@ -51,7 +51,7 @@ struct Sequence {
     std::shared_ptr<Outbox> outbox;
 
     std::uint32_t computed = 0;         // of `tokens`, the first ones
-    std::uint64_t served = 0;           // the step in which its prompt was last worked on, or it came
+    std::uint64_t turn = 0;             // of its prompt: the lowest is worked on next
     std::optional<std::uint32_t> slot;  // the runner's; absent while it waits
     PageTable pages;
     bool outbox_full = false;  // or closed: its reader is gone

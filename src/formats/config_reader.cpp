@@ -147,7 +147,7 @@ Result<std::vector<std::uint32_t>> ConfigReader::number_or_numbers(std::string_v
     const Json* value = find(key);
     if (!value) return std::vector<std::uint32_t>();
     if (value->is_array()) return numbers(key, range);
-    return std::vector { TRY(number(key, range)) };
+    return std::vector<std::uint32_t>(1, TRY(number(key, range)));
 }
 
 Result<ConfigReader> ConfigReader::child(std::string_view key) const {

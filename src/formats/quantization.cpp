@@ -10,10 +10,10 @@ namespace kapitsa {
 
 Result<Quantization::Form> Quantization::read_form(const Json& object, const std::string& field) {
     const ConfigReader reader(object, field);
-    Form form {
-        .field = field, .mode = TRY(reader.text_or("mode", "affine"))
-        , .affine = {}
-    };
+    // By statements: GCC leaks the members before a TRY that returns out of an initialiser list.
+    Form form;
+    form.field = field;
+    form.mode = TRY(reader.text_or("mode", "affine"));
     // What an object leaves out MLX takes from its own defaults, not from the model's form.
     form.affine.group_size = TRY(reader.number_or("group_size", form.affine.group_size));
     form.affine.bits = TRY(reader.number_or("bits", form.affine.bits));
@@ -28,12 +28,15 @@ Result<Quantization> Quantization::read(const Json& config) {
 
     const ConfigReader section = TRY(root.child(key));
     const std::string field = root.field(key);
-    if (key == "quantization_config" && section.has("quant_method"))
-        return fail(Fault::unsupported, field + " has the quant_method " +
-                                            in_quotes(TRY(section.text("quant_method"))) +
+    if (key == "quantization_config" && section.has("quant_method")) {
+        const std::string method = TRY(section.text("quant_method"));
+        return fail(Fault::unsupported, field + " has the quant_method " + in_quotes(method) +
                                             "; weights quantised by MLX or not at all are supported");
-    for (const char* needed : {"group_size", "bits"}) TRY(section.number(needed));
-    quantization.global_ = TRY(read_form(section.json(), field));
+    }
+    Form global = TRY(read_form(section.json(), field));
+    global.affine.group_size = TRY(section.number("group_size"));  // here they must be said
+    global.affine.bits = TRY(section.number("bits"));
+    quantization.global_ = std::move(global);
 
     for (const auto& [module, value] : section.json().items()) {
         if (value.is_object())

@@ -41,6 +41,11 @@ TEST(Quantization, TheCopyCountsWhereTheFieldIsAbsent) {
               "are supported");
 }
 
+TEST(Quantization, AQuantMethodThatIsNoStringIsNamed) {
+    EXPECT_EQ(form_of(R"({"quantization_config":{"quant_method":3}})", "x"),
+              "config.json: quantization_config.quant_method is 3; it must be a string");
+}
+
 TEST(Quantization, AFormWeCannotComputeIsRefusedForTheModuleThatHasIt) {
     constexpr std::string_view config = R"({"quantization":{"group_size":32,"bits":4,"mode":"mxfp4",
         "good":{"group_size":64,"bits":5},"bits7":{"group_size":64,"bits":7},"group":{"group_size":16,"bits":4}}})";

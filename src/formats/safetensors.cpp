@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "base/utf8.h"
 #include "formats/in_quotes.h"
@@ -252,7 +253,7 @@ Result<std::vector<TensorEntry>> read_safetensors(Bytes file) {
     std::vector<Claim>& claims = reader.claims;
     const Bytes data = file.subspan(length_bytes + header.size());
     for (const Claim& claim : claims) TRY(check_size(claim, data.size()));
-    std::ranges::stable_sort(claims, {}, &Claim::offsets);
+    std::ranges::sort(claims, {}, [](const Claim& claim) { return std::tie(claim.offsets, claim.name); });
     TRY(check_cover(claims, data.size()));
 
     std::vector<TensorEntry> tensors;

@@ -2,25 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "formats/mapped_file.h"
-
-// Counts what this program asks of the heap, so that a test can say how much a hostile file may cost.
-namespace {
-std::atomic<std::size_t> allocated_bytes = 0;
-}
-
-void* operator new(std::size_t bytes) {
-    allocated_bytes += bytes;
-    if (void* memory = std::malloc(bytes ? bytes : 1)) return memory;
-    std::abort();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#include "support/allocations.h"
 
 namespace kapitsa {
 namespace {
@@ -57,9 +42,9 @@ TEST_P(MalformedSafetensors, IsRefusedByNameAndCostsNextToNoMemory) {
         EXPECT_EQ(file.error().fault, GetParam().fault);
         return;
     }
-    const std::size_t before = allocated_bytes;
+    const std::size_t before = allocated_bytes();
     const auto tensors = read_safetensors(file->bytes());
-    EXPECT_LT(allocated_bytes - before, 16384u);
+    EXPECT_LT(allocated_bytes() - before, 16384u);
     ASSERT_FALSE(tensors);
     EXPECT_NE(tensors.error().message.find(GetParam().reason), std::string::npos) << tensors.error().message;
     EXPECT_EQ(tensors.error().fault, GetParam().fault);
@@ -173,11 +158,11 @@ TEST(ReadSafetensors, AHeaderOfFortyThousandTensorsCostsAFewTimesItsLength) {
                   std::to_string(i + 1) + "]}";
     header += "}";
     const std::string file = file_of(header, 40'000);
-    const std::size_t before = allocated_bytes;
+    const std::size_t before = allocated_bytes();
     const auto tensors = read_safetensors(as_bytes(file));
     ASSERT_TRUE(tensors) << tensors.error().message;
     EXPECT_EQ(tensors->size(), 40'000u);
-    EXPECT_LT(allocated_bytes - before, 20 * header.size());
+    EXPECT_LT(allocated_bytes() - before, 20 * header.size());
 }
 
 }  // namespace
