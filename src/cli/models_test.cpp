@@ -63,8 +63,8 @@ TEST_F(Models, ANameIsLookedForInTheModelsFolder) {
 
 TEST_F(Models, APathIsThatFolderHoweverItIsWritten) {
     add("clever");
-    for (const std::string path : {(root_ / "clever").string(), (root_ / "clever").string() + "/",
-                                   (root_ / "clever/../clever/.").string()}) {
+    for (const std::string& path : {(root_ / "clever").string(), (root_ / "clever").string() + "/",
+                                    (root_ / "clever/../clever/.").string()}) {
         const auto model = find_model(path);
         ASSERT_TRUE(model.has_value()) << model.error().message;
         EXPECT_EQ(model->name, "clever") << path;
@@ -80,7 +80,7 @@ TEST_F(Models, TinyOfTheModelsFolderGoesBeforeTheBuiltInOne) {
 
 TEST_F(Models, WhatIsNotThereIsNamedWithTheNextStep) {
     fs::create_directories(root_ / "empty");
-    for (const std::string wanted : {std::string("nobody"), (root_ / "nobody").string()}) {
+    for (const std::string& wanted : {std::string("nobody"), (root_ / "nobody").string()}) {
         const auto model = find_model(wanted);
         ASSERT_FALSE(model.has_value());
         EXPECT_EQ(model.error().fault, Fault::invalid_input);
