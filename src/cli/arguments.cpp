@@ -51,7 +51,7 @@ void describe(CLI::App& app) {
         "  kapitsa chat                                         a conversation\n"
         "  kapitsa serve                                        an OpenAI-compatible server on port 8000\n"
         "\n"
-        "kapitsa COMMAND --help says more about a command.");
+        "kapitsa COMMAND --help says more about a command.\n");
     app.require_subcommand(1);
     app.set_help_flag("-h,--help", "Shows this help");
     app.get_formatter()->column_width(32);
