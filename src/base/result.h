@@ -46,10 +46,14 @@ using Status = Result<Done>;
 }  // namespace kapitsa
 
 /// Unwraps a Result, or returns its Error from the enclosing function. (A GNU statement expression: GCC and
-/// both clangs have them. Not for coroutines, which must `co_return`.)
-#define TRY(...)                                                                  \
-    __extension__({                                                               \
-        auto try_result_ = (__VA_ARGS__);                                         \
-        if (!try_result_) return std::unexpected(std::move(try_result_.error())); \
-        std::move(*try_result_);                                                  \
+/// both clangs have them. Not for coroutines, which must `co_return`.) Each has a name of its own, so that one
+/// may stand inside another.
+#define TRY(...) TRY_AS(TRY_NAME(try_result_, __COUNTER__), __VA_ARGS__)
+#define TRY_NAME(stem, number) TRY_JOIN(stem, number)
+#define TRY_JOIN(stem, number) stem##number
+#define TRY_AS(name, ...)                                           \
+    __extension__({                                                 \
+        auto name = (__VA_ARGS__);                                  \
+        if (!name) return std::unexpected(std::move(name.error())); \
+        std::move(*name);                                           \
     })
