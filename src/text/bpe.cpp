@@ -69,22 +69,27 @@ void Bpe::encode(std::string_view word, std::vector<Token>& out, Scratch& scratc
 /// Looks through all pairs for each merge: the fastest for the few bytes that most words have.
 void Bpe::encode_short(std::string_view word, std::vector<Token>& out) const {
     std::array<Token, short_bytes_max> ids;
-    std::array<std::uint32_t, short_bytes_max> ranks;  // of the pair that begins here
+    std::array<std::uint64_t, short_bytes_max>
+        pairs;  // that begin here: the rank, and below it what they make
     std::size_t count = word.size();
+    const auto look_up = [&](std::size_t at) {
+        const Merge& merge = find(ids[at], ids[at + 1]);
+        pairs[at] = static_cast<std::uint64_t>(merge.rank) << 32 | static_cast<std::uint32_t>(merge.merged);
+    };
     for (std::size_t i = 0; i < count; ++i) ids[i] = byte_tokens_[static_cast<unsigned char>(word[i])];
-    for (std::size_t i = 0; i + 1 < count; ++i) ranks[i] = rank(ids[i], ids[i + 1]);
+    for (std::size_t i = 0; i + 1 < count; ++i) look_up(i);
 
     while (count > 1) {
-        const auto best =
-            std::min_element(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(count - 1));
-        if (*best == no_rank) break;
-        const auto at = static_cast<std::size_t>(best - ranks.begin());
-        ids[at] = find(ids[at], ids[at + 1]).merged;
-        std::copy(ids.begin() + at + 2, ids.begin() + count, ids.begin() + at + 1);
-        std::copy(best + 2, ranks.begin() + std::max(count - 1, at + 2), best + 1);
+        std::size_t best = 0;
+        for (std::size_t i = 1; i + 1 < count; ++i)
+            if (pairs[i] < pairs[best]) best = i;
+        if (pairs[best] >> 32 == no_rank) break;
+        ids[best] = static_cast<Token>(pairs[best]);
         --count;
-        if (at + 1 < count) ranks[at] = rank(ids[at], ids[at + 1]);
-        if (at > 0) ranks[at - 1] = rank(ids[at - 1], ids[at]);
+        for (std::size_t i = best + 1; i < count; ++i) ids[i] = ids[i + 1];
+        for (std::size_t i = best + 1; i + 1 < count; ++i) pairs[i] = pairs[i + 1];
+        if (best + 1 < count) look_up(best);
+        if (best > 0) look_up(best - 1);
     }
     out.insert(out.end(), ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count));
 }

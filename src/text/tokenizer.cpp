@@ -2,6 +2,7 @@
 // from; text is trusted in nothing.
 #include "text/tokenizer.h"
 
+#include <atomic>
 #include <deque>
 #include <string>
 #include <unordered_set>
@@ -116,6 +117,10 @@ struct Tokenizer::Impl {
     std::vector<SplitPattern> patterns;
     AddedTokens raw_added, normal_added;  // looked for before NFC, and after it
     bool nfc, ignore_merges;
+    /// By token of the vocabulary: whether merging its bytes gives that token. Found out as words come; every
+    /// thread finds the same, so it does not matter whose answer stays.
+    enum class Whole : std::uint8_t { unknown, yes, no };
+    mutable std::vector<std::atomic<Whole>> whole;
 
     explicit Impl(TokenizerDescription&& description)
         : pieces(std::move(description.pieces)),
@@ -124,7 +129,8 @@ struct Tokenizer::Impl {
           raw_added(added, false),
           normal_added(added, true),
           nfc(description.nfc),
-          ignore_merges(description.ignore_merges) {}
+          ignore_merges(description.ignore_merges),
+          whole(pieces.size()) {}
 
     Status fill_table();
     Status place_added();
@@ -143,6 +149,11 @@ Status Tokenizer::Impl::place_added() {
     for (const AddedToken& token : added) {
         const auto id = static_cast<std::size_t>(token.id);
         if (id >= pieces.size()) pieces.resize(id + 1);
+        const auto in_vocabulary = table.find(token.content);
+        if (in_vocabulary && *in_vocabulary != token.id)
+            return fail(Fault::corrupt_file, "the added token " + quoted(token.content) + " has the id " +
+                                                 std::to_string(id) + "; the vocabulary gives it " +
+                                                 std::to_string(*in_vocabulary));
         if (!pieces[id].empty() && pieces[id] != token.content)
             return fail(Fault::corrupt_file, "the added token " + quoted(token.content) + " has the id " +
                                                  std::to_string(id) + " of " + quoted(pieces[id]));
@@ -196,10 +207,19 @@ private:
         });
     }
 
+    /// Most words are one token, which the vocabulary knows faster than merging finds it.
     void merge(std::string_view word) {
-        if (model_.ignore_merges)
-            if (const auto id = model_.table.find(word)) return tokens.push_back(*id);
+        using Whole = Model::Whole;
+        const auto id = model_.table.find(word);
+        if (!id) return model_.bpe.encode(word, tokens, scratch_);
+        auto& whole = model_.whole[static_cast<std::size_t>(*id)];
+        const Whole known = model_.ignore_merges ? Whole::yes : whole.load(std::memory_order_relaxed);
+        if (known == Whole::yes) return tokens.push_back(*id);
+        const std::size_t first = tokens.size();
         model_.bpe.encode(word, tokens, scratch_);
+        const bool is_whole = tokens.size() == first + 1 && tokens.back() == *id;
+        if (known == Whole::unknown)
+            whole.store(is_whole ? Whole::yes : Whole::no, std::memory_order_relaxed);
     }
 
     const Model& model_;

@@ -16,10 +16,11 @@ namespace kapitsa {
 class WordCache {
 public:
     static constexpr std::size_t word_bytes_max = 64;
+    static constexpr std::size_t slots_max = 8192;  // of 24 bytes: a core's own cache holds them
 
     /// `text_bytes`: how much text the call has; a small text gets a small cache.
     explicit WordCache(std::size_t text_bytes)
-        : slots_(std::bit_ceil(std::clamp<std::size_t>(text_bytes / 8, 16, 8192))) {}
+        : slots_(std::bit_ceil(std::clamp<std::size_t>(text_bytes / 8, 16, slots_max))) {}
 
     /// Appends the tokens of `word`: copied from where `out` has them already, or made by `encode(word)`,
     /// which appends. `word` must stay where it is as long as the cache is used.
@@ -28,7 +29,7 @@ public:
         if (word.size() > word_bytes_max) return encode(word);
         const std::uint64_t hash = hash_bytes(word);
         Slot& slot = slots_[hash & (slots_.size() - 1)];
-        if (slot.hash == hash && slot.word == word) {
+        if (slot.hash == hash && std::string_view(slot.word, slot.bytes) == word) {
             if (slot.count == 1) return out.push_back(out[slot.first]);
             const std::size_t end = out.size();
             out.resize(end + slot.count);
@@ -38,14 +39,18 @@ public:
         }
         const std::size_t first = out.size();
         encode(word);
-        slot = {hash, word, first, out.size() - first};
+        if (first <= UINT32_MAX)
+            slot = {hash, word.data(), static_cast<std::uint32_t>(first),
+                    static_cast<std::uint16_t>(out.size() - first), static_cast<std::uint16_t>(word.size())};
     }
 
 private:
     struct Slot {
         std::uint64_t hash = 0;
-        std::string_view word;
-        std::size_t first = 0, count = 0;  // tokens of the output
+        const char* word = nullptr;
+        std::uint32_t first = 0;  // of its tokens in the output
+        std::uint16_t count = 0;
+        std::uint16_t bytes = 0;  // of the word
     };
     std::vector<Slot> slots_;  // a power of two
 };
