@@ -3,6 +3,7 @@
 #include <histedit.h>
 
 #include <clocale>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -32,6 +33,11 @@ struct LineEditor::Impl {
         of(editor).interrupted = true;
         return CC_EOF;
     }
+    /// libedit answers the signal: it gives the terminal back, stops the program, and redraws afterwards.
+    static unsigned char suspend(EditLine*, int) {
+        ::raise(SIGTSTP);
+        return CC_REDISPLAY;
+    }
 };
 
 LineEditor::LineEditor(std::string history_file) : impl_(std::make_unique<Impl>()) {
@@ -49,11 +55,13 @@ LineEditor::LineEditor(std::string history_file) : impl_(std::make_unique<Impl>(
     el_set(impl_->editor, EL_HIST, ::history, impl_->history);
     el_set(impl_->editor, EL_EDITOR, "emacs");
     // While a line is edited Ctrl-C is a key like others and gives the line up; the rest of the time it is a
-    // signal. Ctrl-Z stays a signal always.
+    // signal. The terminal makes signals of all such keys or of none, so Ctrl-Z is a key as well.
+    el_set(impl_->editor, EL_SETTY, "-d", "-isig", nullptr);
     el_set(impl_->editor, EL_ADDFN, "interrupt", "Gives the line up", &Impl::interrupt);
+    el_set(impl_->editor, EL_ADDFN, "suspend", "Stops the program", &Impl::suspend);
     el_set(impl_->editor, EL_BIND, "^C", "interrupt", nullptr);
+    el_set(impl_->editor, EL_BIND, "^Z", "suspend", nullptr);
     el_set(impl_->editor, EL_BIND, "^R", "em-inc-search-prev", nullptr);
-    el_set(impl_->editor, EL_SETTY, "-d", "intr=", nullptr);
     el_set(impl_->editor, EL_SIGNAL, 1);
     el_source(impl_->editor, nullptr);  // the person's own ~/.editrc
 }
@@ -74,7 +82,10 @@ LineEditor::Line LineEditor::read(const char* prompt) {
         std::fputs("\n", stdout);
         return {Line::Kind::interrupted};
     }
-    if (!line || bytes <= 0) return {Line::Kind::end};
+    if (!line || bytes <= 0) {
+        std::fputs("\n", stdout);
+        return {Line::Kind::end};
+    }
 
     Line read{Line::Kind::text, std::string(line, static_cast<std::size_t>(bytes))};
     while (!read.text.empty() && (read.text.back() == '\n' || read.text.back() == '\r')) read.text.pop_back();
