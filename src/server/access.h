@@ -15,10 +15,10 @@
 namespace kapitsa {
 
 struct AccessRules {
-    std::string bound_host;    // as the user wrote it; also allowed as a Host
-    bool any_address = false;  // bound to all of the machine's addresses: a Host may be any of them
-    std::string api_key;       // empty: none is asked
-    std::vector<std::string> origins, hosts;  // more that are allowed, as written
+    std::string bound_host = {};  // as the user wrote it; also allowed as a Host
+    bool any_address = false;     // bound to all of the machine's addresses: a Host may be any of them
+    std::string api_key = {};     // empty: none is asked
+    std::vector<std::string> origins = {}, hosts = {};  // more that are allowed, as written
 };
 
 /// "localhost", "127.0.0.1" to "127.255.255.255", "[::1]", each with a port or without.

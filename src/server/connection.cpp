@@ -23,6 +23,7 @@ namespace {
 constexpr std::size_t buffer_bytes_most = 256u << 10, watched_bytes_most = 64u << 10, read_bytes = 16u << 10;
 constexpr std::chrono::milliseconds linger_time{3000};
 
+// What is awaited below stands in variables: GCC 12 destroys some temporaries of a co_await expression twice.
 auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
 
 /// The refusal that a failed read deserves; nothing where there is nobody to tell.
@@ -93,7 +94,8 @@ asio::awaitable<bool> Connection::serve_one() {
     co_await http::async_read_header(socket_, buffer_, incoming.parser, into(error));
     clear_deadline();
     if (error) {
-        if (const auto wrong = refusal(error, setup_->options)) co_await refuse(incoming, *wrong);
+        const auto wrong = refusal(error, setup_->options);
+        if (wrong) co_await refuse(incoming, *wrong);
         co_return false;
     }
     incoming.take_head();
@@ -106,7 +108,8 @@ asio::awaitable<bool> Connection::serve_one() {
         co_return false;
     }
     if (wrong) {
-        const bool sent = co_await respond(request, openai_error(*wrong), keep_alive);
+        const HttpResponse response = openai_error(*wrong);
+        const bool sent = co_await respond(request, response, keep_alive);
         co_return sent&& keep_alive;
     }
     const bool complete = co_await read_body(incoming);
@@ -118,13 +121,16 @@ asio::awaitable<bool> Connection::serve_one() {
         const bool sent = co_await respond(request, *response, keep_alive);
         co_return sent&& keep_alive;
     }
+    const auto answer = std::move(std::get<std::unique_ptr<Answer>>(handled));
     const bool can_chunk = incoming.parser.get().version() >= 11;
-    co_return co_await carry(*std::get<std::unique_ptr<Answer>>(handled), request, keep_alive, can_chunk);
+    const bool goes_on = co_await carry(*answer, request, keep_alive, can_chunk);
+    co_return goes_on;
 }
 
 asio::awaitable<bool> Connection::read_body(Incoming& incoming) {
     if (incoming.body_left() && incoming.request.header("Expect") == "100-continue") {
-        const bool sent = co_await write("HTTP/1.1 100 Continue\r\n\r\n");
+        std::string go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+        const bool sent = co_await write(std::move(go_on));
         if (!sent) co_return false;
     }
     incoming.parser.eager(true);
@@ -134,7 +140,8 @@ asio::awaitable<bool> Connection::read_body(Incoming& incoming) {
         co_await http::async_read_some(socket_, buffer_, incoming.parser, into(error));
         clear_deadline();
         if (!error) continue;
-        if (const auto wrong = refusal(error, setup_->options)) co_await refuse(incoming, *wrong);
+        const auto wrong = refusal(error, setup_->options);
+        if (wrong) co_await refuse(incoming, *wrong);
         co_return false;
     }
     incoming.request.body = std::move(incoming.parser.get().body());
@@ -152,8 +159,9 @@ asio::awaitable<bool> Connection::carry(Answer& answer, const HttpRequest& reque
         // The head goes out before the prompt is computed: clients give up on a silent server.
         auto headers = cors_headers(setup_->access, request);
         headers.emplace_back("x-request-id", random_id("req_"));
-        well = co_await write(response_head(200, "text/event-stream; charset=utf-8",
-                                            can_chunk ? chunked : until_close, keep_alive, headers));
+        std::string head = response_head(200, "text/event-stream; charset=utf-8",
+                                         can_chunk ? chunked : until_close, keep_alive, headers);
+        well = co_await write(std::move(head));
         log_info(request.method + " " + request.path + " 200, streams");
         if (well) well = co_await carry_stream(answer, can_chunk);
     } else {
@@ -165,7 +173,10 @@ asio::awaitable<bool> Connection::carry(Answer& answer, const HttpRequest& reque
             co_await rest_until(Clock::time_point::max());
         }
         well = !peer_gone_;
-        if (well) well = co_await respond(request, answer.response(), keep_alive);
+        if (well) {
+            const HttpResponse response = answer.response();
+            well = co_await respond(request, response, keep_alive);
+        }
     }
     co_await unwatch();
     co_return well&& keep_alive && !peer_gone_;
@@ -181,7 +192,8 @@ asio::awaitable<bool> Connection::carry_stream(Answer& answer, bool can_chunk) {
             Clock::now() - spoke >= setup_->options.keep_alive_interval)
             events.push_back(answer.keep_alive());
         for (const std::string& event : events) {
-            const bool sent = co_await write(can_chunk ? chunk(event) : event);
+            std::string bytes = can_chunk ? chunk(event) : event;
+            const bool sent = co_await write(std::move(bytes));
             if (!sent) co_return false;
             spoke = Clock::now();
         }
@@ -190,7 +202,9 @@ asio::awaitable<bool> Connection::carry_stream(Answer& answer, bool can_chunk) {
         co_await rest_until(spoke + setup_->options.keep_alive_interval);
     }
     if (!can_chunk) co_return true;
-    co_return co_await write("0\r\n\r\n");
+    std::string last_chunk = "0\r\n\r\n";
+    const bool sent = co_await write(std::move(last_chunk));
+    co_return sent;
 }
 
 asio::awaitable<bool> Connection::respond(const HttpRequest& request, const HttpResponse& response,
@@ -203,13 +217,15 @@ asio::awaitable<bool> Connection::respond(const HttpRequest& request, const Http
         response_head(response.status, response.content_type, static_cast<std::int64_t>(response.body.size()),
                       keep_alive && !stopping_, headers);
     if (request.method != "HEAD") bytes += response.body;
-    co_return co_await write(std::move(bytes));
+    const bool sent = co_await write(std::move(bytes));
+    co_return sent;
 }
 
 /// Answers a request whose body has not been read, and ends the connection. What the client is still sending
 /// is taken for a while: to close on it would reset the connection and lose the answer.
 asio::awaitable<void> Connection::refuse(const Incoming& incoming, const ApiError& error) {
-    const bool sent = co_await respond(incoming.request, openai_error(error), false);
+    const HttpResponse response = openai_error(error);
+    const bool sent = co_await respond(incoming.request, response, false);
     if (!sent) co_return;
     error_code ignored;
     socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
@@ -227,8 +243,9 @@ asio::awaitable<bool> Connection::write(std::string bytes) {
     for (std::size_t written = 0; written < bytes.size();) {
         error_code error;
         set_deadline(setup_->options.write_timeout);
-        written += co_await socket_.async_write_some(
-            asio::buffer(bytes.data() + written, bytes.size() - written), into(error));
+        const auto rest = asio::buffer(bytes.data() + written, bytes.size() - written);
+        const std::size_t taken = co_await socket_.async_write_some(rest, into(error));
+        written += taken;
         clear_deadline();
         if (error) co_return false;
     }

@@ -63,7 +63,7 @@ const Error* Generation::error() const {
 }
 
 Parsed<Done> check_room(const ModelService& model, const Prompt& prompt) {
-    const std::size_t context = model.info().context, tokens = prompt.tokens.size();
+    const std::size_t context = model.context(), tokens = prompt.tokens.size();
     if (tokens < context) return Done{};
     return std::unexpected(ApiError{400,
                                     "This model's maximum context length is " + std::to_string(context) +

@@ -34,7 +34,7 @@ Result<Sampling> default_sampling(const Json* file) {
     TRY(read_number(*file, "top_k", 0, 1e9, sampling.top_k));
     TRY(read_number(*file, "top_p", 0, 1, sampling.top_p));
     TRY(read_number(*file, "min_p", 0, 1, sampling.min_p));
-    TRY(read_number(*file, "repetition_penalty", 1e-3, 1e3, sampling.repetition_penalty));
+    TRY(read_number(*file, "repetition_penalty", 0.01, 100, sampling.repetition_penalty));
     TRY(read_number(*file, "presence_penalty", -100, 100, sampling.presence_penalty));
     TRY(read_number(*file, "frequency_penalty", -100, 100, sampling.frequency_penalty));
     const auto samples = file->find("do_sample");
@@ -113,6 +113,11 @@ Result<std::unique_ptr<ModelService>> ModelService::make(const Checkpoint& check
     });
 }
 
+std::uint32_t ModelService::context() const {
+    const std::uint64_t held = std::uint64_t(info().pages) * page_tokens;
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(info().context, held));
+}
+
 bool ModelService::answers_to(std::string_view name) const {
     return name.empty() || name == "default" || name == parts_.name || name == last_component(parts_.name);
 }
@@ -137,13 +142,13 @@ ReplyReader ModelService::reader(const Prompt& prompt, std::shared_ptr<const Jso
 }
 
 Result<Ticket> ModelService::submit(ReplyRequest request, std::function<void()> wake) {
-    const std::size_t context = info().context, prompt_tokens = request.prompt.size();
+    const std::size_t room_tokens = context(), prompt_tokens = request.prompt.size();
     if (prompt_tokens == 0) return fail(Fault::invalid_input, "the prompt has no tokens");
-    if (prompt_tokens >= context)
+    if (prompt_tokens >= room_tokens)
         return fail(Fault::invalid_input, "the prompt has " + std::to_string(prompt_tokens) +
-                                              " tokens, and the context holds " + std::to_string(context) +
-                                              " with the answer");
-    const auto room = static_cast<std::uint32_t>(context - prompt_tokens);
+                                              " tokens, and the context holds " +
+                                              std::to_string(room_tokens) + " with the answer");
+    const auto room = static_cast<std::uint32_t>(room_tokens - prompt_tokens);
     const std::uint32_t tokens = request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
     // Started, at most one Progress a prompt token, one Tokens a reply token, and the end.
     auto outbox = std::make_shared<Outbox>(prompt_tokens + tokens + 4, std::move(wake));

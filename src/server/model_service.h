@@ -70,6 +70,8 @@ public:
     const Sampling& sampling() const { return parts_.sampling; }
     const std::vector<Token>& stop_tokens() const { return parts_.stop_tokens; }
     const RunnerInfo& info() const { return parts_.engine->info(); }
+    /// Tokens that one conversation may hold, the answer included.
+    std::uint32_t context() const;
     std::int64_t created() const { return created_; }  // seconds since 1970
     EngineCounters counters() const { return parts_.engine->counters(); }
 

@@ -10,7 +10,7 @@ namespace {
 double rate(double tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; }
 
 Json model_entry(const ModelService& model) {
-    const std::uint32_t context = model.info().context;
+    const std::uint32_t context = model.context();
     return {{"id", model.name()},    {"object", "model"},         {"created", model.created()},
             {"owned_by", "kapitsa"}, {"context_length", context}, {"max_model_len", context}};
 }

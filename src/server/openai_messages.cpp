@@ -70,10 +70,9 @@ Parsed<ToolCall> parse_call(const Json& call, const std::string& path) {
 }
 
 Parsed<Message> parse_assistant(const Fields& fields) {
-    Message message {
-        .role = "assistant", .content = TRY(parse_content(fields, false))
-        , .reasoning = {}, .calls = {}, .call_id = {}
-    };
+    Message message;
+    message.role = "assistant";
+    message.content = TRY(parse_content(fields, false));
     message.reasoning = TRY(fields.string("reasoning_content"));
     // Another name in use for it. Where it is not a string, it is another API's object and not ours to judge.
     if (const Json* other = fields.find("reasoning"); !message.reasoning && other && other->is_string())
@@ -85,10 +84,9 @@ Parsed<Message> parse_assistant(const Fields& fields) {
 }
 
 Parsed<Message> parse_tool_result(const Fields& fields, const std::unordered_set<std::string>& calls) {
-    Message message {
-        .role = "tool", .content = TRY(parse_content(fields, false))
-        , .reasoning = {}, .calls = {}, .call_id = {}
-    };
+    Message message;
+    message.role = "tool";
+    message.content = TRY(parse_content(fields, false));
     message.call_id = TRY(fields.string("tool_call_id"))
     .value_or("");
     const std::string path = fields.path("tool_call_id");
@@ -110,10 +108,10 @@ Parsed<Message> parse_message(const Json& json, const std::string& path,
         return bad_field(fields.path("role"),
                          fields.path("role") + " is \"" + *role +
                              "\"; it must be system, developer, user, assistant or tool");
-    return Message {
-        .role = *role == "user" ? "user" : "system", .content = TRY(parse_content(fields, true))
-        , .reasoning = {}, .calls = {}, .call_id = {}
-    };
+    Message message;
+    message.role = *role == "user" ? "user" : "system";
+    message.content = TRY(parse_content(fields, true));
+    return message;
 }
 
 }  // namespace

@@ -17,10 +17,10 @@ class ModelService;
 struct ServerOptions {
     std::string host = "127.0.0.1";  // an address or a name; not loopback only with an api_key
     std::uint16_t port = 8000;       // 0: one that is free
-    std::string api_key;             // asked of all requests but /health; empty: none is asked
-    std::vector<std::string>
-        allowed_origins;  // of web pages, beyond those of this machine: "https://a.example"
-    std::vector<std::string> allowed_hosts;  // names in the Host header, beyond loopback ones and `host`
+    std::string api_key = {};        // asked of all requests but /health; empty: none is asked
+    std::vector<std::string> allowed_origins =
+        {};  // of web pages, beyond those of this machine: "https://a.example"
+    std::vector<std::string> allowed_hosts = {};  // names in the Host header, beyond loopback ones and `host`
 
     std::size_t header_bytes = 32u << 10, body_bytes = 64u << 20;
     std::size_t connections = 1024;
