@@ -31,7 +31,7 @@ void declare_load_options(Arguments& arguments, LoadOptions& options) {
                    "A model folder, or a name that kapitsa list shows; the built-in model if left out");
     arguments.number(
         "--ctx", options.context, 1, context_most,
-        "Context: tokens of prompt and answer together; what the model was made for if left out");
+        "Tokens of prompt and answer together; if left out, what the model was made for, at most 32768");
     arguments.number("--threads", options.threads, 1, threads_most, "Threads; one a core if left out");
 }
 

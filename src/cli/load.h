@@ -15,7 +15,7 @@ namespace kapitsa {
 /// What `declare_load_options` gives to a command.
 struct LoadOptions {
     std::string model;           // as find_model takes it
-    std::uint64_t context = 0;   // tokens one sequence may hold; 0: what the model was made for
+    std::uint64_t context = 0;   // tokens one sequence may hold; 0: as load_runner chooses
     std::uint64_t threads = 0;   // 0: one a core
     std::uint64_t parallel = 1;  // sequences at once
 };
