@@ -1,0 +1,38 @@
+// `kapitsa list`: the models on this machine.
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/command.h"
+#include "cli/models.h"
+
+namespace kapitsa {
+namespace {
+
+Status run() {
+    const auto models = all_models();
+    std::size_t width = 4;
+    for (const auto& model : models) width = std::max(width, model.name.size());
+    std::printf("%-*s  %9s  %s\n", static_cast<int>(width), "name", "size", "folder");
+    for (const auto& model : models)
+        std::printf("%-*s  %6.1f MB  %s%s\n", static_cast<int>(width), model.name.c_str(),
+                    static_cast<double>(model.weight_bytes) / 1e6, model.path.c_str(),
+                    model.built_in ? " (built in)" : "");
+    std::printf("A folder in the Hugging Face layout under %s adds one.\n", models_folder().c_str());
+    return Done{};
+}
+
+Action setup(Arguments&) { return run; }
+
+}  // namespace
+
+extern const Command list{
+    "list", "Shows the models on this machine",
+    "Models are folders in the Hugging Face layout (config.json, tokenizer.json, safetensors).\n"
+    "They are looked for in $KAPITSA_MODELS, else in $XDG_DATA_HOME/kapitsa/models.\n"
+    "\n"
+    "Examples:\n"
+    "  kapitsa list\n"
+    "  KAPITSA_MODELS=/data/models kapitsa list\n",
+    setup};
+
+}  // namespace kapitsa

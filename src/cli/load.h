@@ -1,0 +1,36 @@
+// From a name on the command line to a model that answers: what serve, chat and bench share.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "cli/command.h"
+#include "formats/checkpoint.h"
+#include "server/model_service.h"
+
+namespace kapitsa {
+
+/// What `declare_load_options` gives to a command.
+struct LoadOptions {
+    std::string model;           // as find_model takes it
+    std::uint64_t context = 0;   // tokens one sequence may hold; 0: as load_runner chooses
+    std::uint64_t threads = 0;   // 0: one a core
+    std::uint64_t parallel = 1;  // sequences at once
+};
+
+void declare_load_options(Arguments& arguments, LoadOptions& options);
+
+struct LoadedModel {
+    std::unique_ptr<Checkpoint> checkpoint;  // outlives the service: weights are used where they are mapped
+    std::unique_ptr<ModelService> service;
+};
+
+/// Errors name the folder.
+Result<LoadedModel> load_model(const LoadOptions& options);
+
+/// Threads that `options` ask for, resolved.
+std::uint32_t wanted_threads(const LoadOptions& options);
+
+}  // namespace kapitsa

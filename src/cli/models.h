@@ -1,0 +1,34 @@
+// Where models lie on this machine, and what a name means. Looks at folders; opens no weights.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace kapitsa {
+
+/// A folder in the Hugging Face layout: it has a config.json.
+struct ModelFolder {
+    std::string name;  // the folder's own: what requests call the model
+    std::string path;
+    bool built_in = false;
+    std::uint64_t weight_bytes = 0;  // of its safetensors files
+};
+
+/// $KAPITSA_MODELS, else $XDG_DATA_HOME/kapitsa/models, else ~/.local/share/kapitsa/models.
+std::string models_folder();
+
+/// The built-in model: <prefix>/share/kapitsa/models/tiny of an installed program, else the one of the
+/// checkout that the program was built from.
+Result<ModelFolder> built_in_model();
+
+/// "" is the built-in model; a path to a folder is that folder; a name is looked for in models_folder(), and
+/// "tiny" is the built-in model where no folder there has that name.
+Result<ModelFolder> find_model(std::string_view wanted);
+
+/// All there is: the built-in model first, then models_folder() by name.
+std::vector<ModelFolder> all_models();
+
+}  // namespace kapitsa
