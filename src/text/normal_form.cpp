@@ -18,6 +18,7 @@
 namespace kapitsa {
 namespace {
 
+constexpr char32_t first_composite = 0xC0;
 constexpr char32_t first_unstable =
     0x300;  // below it nothing composes backwards, reorders or decomposes for good
 constexpr char32_t table_end = 0x30000;  // nothing past it does today; should it, it is only slower
@@ -62,7 +63,7 @@ int combining_class(utf8proc_int32_t code_point) {
 class StableCharacters {
 public:
     StableCharacters() {
-        for (char32_t c = first_unstable; c < table_end; ++c) {
+        for (char32_t c = first_composite; c < table_end; ++c) {
             if (c >= hangul_begin && c < hangul_end)
                 continue;  // made of the jamo below, and composed already
             const Decomposition parts = decompose(c);
