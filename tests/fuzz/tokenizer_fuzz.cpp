@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
-#include "text/built_in_tokenizer.h"
+#include "support/built_in_tokenizer.h"
 #include "text/detokenizer.h"
 #include "text/normal_form.h"
 
