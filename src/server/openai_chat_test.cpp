@@ -194,7 +194,8 @@ TEST_F(Dialect, ACallStreamsItsNameOnceAndThenItsArguments) {
 
 TEST_F(Dialect, WhereNoCallIsWantedItsMarkupIsText) {
     script->on_submit = always_say(std::string(weather_call));
-    for (const std::string fields : {std::string(), std::string(weather_tool) + R"(,"tool_choice":"none")"}) {
+    for (const std::string& fields :
+         {std::string(), std::string(weather_tool) + R"(,"tool_choice":"none")"}) {
         const Json choice = body_of(whole(ask_chat(fields)))["choices"][0];
         EXPECT_EQ(choice["finish_reason"], "stop");
         EXPECT_EQ(choice["message"]["content"], weather_call);
