@@ -83,7 +83,7 @@ Parsed<std::vector<std::string>> parse_stops(const Fields& body) {
         stops.push_back(TRY(parse_stop(*stop, "stop")));
         return stops;
     }
-    TRY(body.array("stop", stops_most));
+    (void)TRY(body.array("stop", stops_most));
     for (std::size_t i = 0; i < stop->size(); ++i)
         stops.push_back(TRY(parse_stop((*stop)[i], element_path("stop", i))));
     return stops;
@@ -127,8 +127,8 @@ Parsed<Done> check_tool(const Json& tool, const std::string& path) {
     if (name.size() > name_bytes_most)
         return bad_field(inner.path("name"),
                          inner.path("name") + " has more than " + std::to_string(name_bytes_most) + " bytes");
-    TRY(inner.string("description"));
-    TRY(inner.object("parameters"));
+    (void)TRY(inner.string("description"));
+    (void)TRY(inner.object("parameters"));
     return Done{};
 }
 
@@ -140,7 +140,7 @@ Parsed<std::shared_ptr<const Json>> parse_tools(const Fields& body) {
     const Json* tools = TRY(body.array("tools", tools_most));
     for (std::size_t i = 0; tools && i < tools->size(); ++i)
         TRY(check_tool((*tools)[i], element_path("tools", i)));
-    TRY(body.boolean("parallel_tool_calls"));
+    (void)TRY(body.boolean("parallel_tool_calls"));
     const Json* choice = body.find("tool_choice");
     if (choice && !choice->is_string() && !choice->is_object())
         return bad_field("tool_choice", "tool_choice must be a string or an object");
@@ -224,7 +224,7 @@ Parsed<std::vector<CompletionPrompt>> parse_prompts(const Fields& body, std::uin
         prompts.emplace_back(TRY(parse_tokens(*prompt, "prompt", vocabulary)));
         return prompts;
     }
-    TRY(body.array("prompt", prompts_most));
+    (void)TRY(body.array("prompt", prompts_most));
     for (std::size_t i = 0; i < prompt->size(); ++i) {
         const Json& one = (*prompt)[i];
         if (one.is_string())
