@@ -20,7 +20,8 @@ target_compile_options(kapitsa_options INTERFACE -Wall -Wextra -Wshadow
     -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # GCC 12 reports uses of uninitialised and freed memory, and overlaps, inside the standard library that are not there.
-    target_compile_options(kapitsa_options INTERFACE -Wno-maybe-uninitialized -Wno-dangling-pointer -Wno-restrict)
+    target_compile_options(kapitsa_options INTERFACE -Wno-maybe-uninitialized -Wno-uninitialized
+        -Wno-dangling-pointer -Wno-restrict)
 endif()
 if(KAPITSA_WERROR)
     target_compile_options(kapitsa_options INTERFACE -Werror)

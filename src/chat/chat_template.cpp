@@ -102,6 +102,20 @@ Result<Variables> variables_of(Budget& budget, const Conversation& conversation)
     return variables;
 }
 
+/// A long conversation may take longer: templates walk it a few times, and copy what it says.
+jinja::Limits limits_for(const Conversation& conversation) {
+    constexpr std::size_t steps_per_message = 2000, copies = 16;
+    jinja::Limits limits;
+    limits.steps += steps_per_message * conversation.messages.size();
+    for (const Message& message : conversation.messages) {
+        std::size_t bytes = message.content.size() + (message.reasoning ? message.reasoning->size() : 0);
+        for (const ToolCall& call : message.calls) bytes += call.arguments.size();
+        limits.bytes += copies * bytes;
+        limits.output_bytes += bytes;
+    }
+    return limits;
+}
+
 }  // namespace
 
 struct ChatTemplate::Impl {
@@ -120,7 +134,7 @@ Result<ChatTemplate> ChatTemplate::parse(std::string_view source, std::string bo
 }
 
 Result<MarkedText> ChatTemplate::render(const Conversation& conversation, bool add_generation_prompt) const {
-    Budget budget{jinja::Limits{}};
+    Budget budget(limits_for(conversation));
     Variables variables = TRY(variables_of(budget, conversation));
     variables.insert_or_assign("add_generation_prompt", add_generation_prompt);
     variables.insert_or_assign("bos_token", impl_->bos);

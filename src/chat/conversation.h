@@ -18,10 +18,10 @@ struct ToolCall {
 
 struct Message {
     std::string role;  // "system", "user", "assistant", "tool"
-    std::string content;
-    std::optional<std::string> reasoning;  // of an assistant
-    std::vector<ToolCall> calls;           // of an assistant
-    std::string call_id;                   // of a tool: which call it answers
+    std::string content = {};
+    std::optional<std::string> reasoning = {};  // of an assistant
+    std::vector<ToolCall> calls = {};           // of an assistant
+    std::string call_id = {};                   // of a tool: which call it answers
 };
 
 struct Conversation {

@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "text/built_in_tokenizer.h"
+#include "support/built_in_tokenizer.h"
 
 namespace kapitsa {
 namespace {

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "base/utf8.h"
-#include "text/built_in_tokenizer.h"
+#include "support/built_in_tokenizer.h"
 
 namespace kapitsa {
 namespace {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/utf8.h"
@@ -17,6 +18,7 @@
 namespace kapitsa {
 namespace {
 
+constexpr char32_t first_composite = 0xC0;
 constexpr char32_t first_unstable =
     0x300;  // below it nothing composes backwards, reorders or decomposes for good
 constexpr char32_t table_end = 0x30000;  // nothing past it does today; should it, it is only slower
@@ -61,7 +63,7 @@ int combining_class(utf8proc_int32_t code_point) {
 class StableCharacters {
 public:
     StableCharacters() {
-        for (char32_t c = first_unstable; c < table_end; ++c) {
+        for (char32_t c = first_composite; c < table_end; ++c) {
             if (c >= hangul_begin && c < hangul_end)
                 continue;  // made of the jamo below, and composed already
             const Decomposition parts = decompose(c);
@@ -142,6 +144,19 @@ std::size_t unstable_end(std::string_view text, std::size_t at) {
     return at;
 }
 
+/// Sorts by combining class; marks of one class stay as they are.
+void order_marks(std::span<utf8proc_int32_t> marks) {
+    constexpr unsigned code_point_bits = 21, place_bits = 35;
+    std::vector<std::uint64_t> keys;  // class, place, code point
+    for (const utf8proc_int32_t mark : marks)
+        keys.push_back((static_cast<std::uint64_t>(combining_class(mark)) << place_bits | keys.size())
+                           << code_point_bits |
+                       static_cast<std::uint64_t>(mark));
+    std::sort(keys.begin(), keys.end());
+    for (std::size_t i = 0; i < marks.size(); ++i)
+        marks[i] = static_cast<utf8proc_int32_t>(keys[i] & ((1u << code_point_bits) - 1));
+}
+
 void append_nfc(std::string& out, std::string_view piece) {
     std::vector<utf8proc_int32_t> code_points;
     for (std::size_t at = 0; at < piece.size();) {
@@ -155,7 +170,7 @@ void append_nfc(std::string& out, std::string_view piece) {
             continue;
         }
         const auto end = std::find_if(run, code_points.end(), [](auto c) { return combining_class(c) == 0; });
-        std::stable_sort(run, end, [](auto a, auto b) { return combining_class(a) < combining_class(b); });
+        order_marks({run, end});
         run = end;
     }
     compose(code_points);

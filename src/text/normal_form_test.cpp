@@ -24,6 +24,7 @@ TEST(NormalForm, ALoneMarkOutOfOrderIsMoved) {
 
 TEST(NormalForm, MarksAreOrderedAndComposed) {
     EXPECT_EQ(nfc("e\u0301"), "é");
+    EXPECT_EQ(nfc("e\u0328 s\u0327 o\u031B a\u030A u\u030B i\u0307"), "ę ş ơ å ű i\u0307");
     EXPECT_EQ(nfc("q\u0307\u0323"), "q\u0323\u0307");
     EXPECT_EQ(nfc("d\u0307\u0323"), "\u1E0D\u0307");
     EXPECT_EQ(nfc("\u1E0B\u0323"), "\u1E0D\u0307");

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "text/built_in_tokenizer.h"
+#include "support/built_in_tokenizer.h"
 
 namespace kapitsa {
 namespace {

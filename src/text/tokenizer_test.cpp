@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/utf8.h"
-#include "text/built_in_tokenizer.h"
+#include "support/built_in_tokenizer.h"
 #include "text/detokenizer.h"
 #include "text/normal_form.h"
 

@@ -35,14 +35,17 @@ kapitsa::Conversation conversation_of(const Json& json) {
         conversation.messages.push_back(std::move(message));
     }
     if (json.contains("tools")) conversation.tools = std::make_shared<const Json>(json.at("tools"));
-    if (json.contains("variables")) conversation.variables = std::make_shared<const Json>(json.at("variables"));
+    if (json.contains("variables"))
+        conversation.variables = std::make_shared<const Json>(json.at("variables"));
     return conversation;
 }
 
 kapitsa::Result<kapitsa::MarkedText> render(const Json& request) {
     if (!request.contains("conversation")) return render_bare(request);
-    const auto parsed = TRY(kapitsa::ChatTemplate::parse(request.at("template").get<std::string>(), "<s>", "</s>"));
-    return parsed.render(conversation_of(request.at("conversation")), request.value("add_generation_prompt", true));
+    const auto parsed =
+        TRY(kapitsa::ChatTemplate::parse(request.at("template").get<std::string>(), "<s>", "</s>"));
+    return parsed.render(conversation_of(request.at("conversation")),
+                         request.value("add_generation_prompt", true));
 }
 
 }  // namespace

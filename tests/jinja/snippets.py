@@ -527,7 +527,6 @@ d['o' ~ 'ne']
 {'a': {'b': 1}}.a.b
 [[1, 2], [3]][0][1]
 d.three[0]
-1 .real
 1|foo
 1 is foo
 []|sort
@@ -544,7 +543,6 @@ n|trim
 nil|upper
 l|upper
 d|join(',')
-u.encode
 u.isalpha()
 'ǅ'.islower()
 '٣'.isdigit()
@@ -615,7 +613,7 @@ STATEMENTS = [
     "a\n  {%- if yes %}\n  b\n  {%- endif %}\nc\n", "a\n  {% if yes -%}\n  b\n  {% endif -%}\n c\n\n", "a\n  {%+ if yes %}\n  b\n  {%+ endif %}\nc", "a {% if yes %} b {% endif %} c", "  {% if yes %}x{% endif +%}\ny",
     "  {{ n }}  \n  {{- n -}}  \n z", "{% if yes %}\n\n a{% endif %}", "\n{% if yes %}a{% endif %}\n\n", "x\r\n{% if yes %}\r\ny\r\n{% endif %}\r\nz", "{{ n }}\n", "{{ n }}\n\n", "  {#- x #}\n  {# y +#}\n z", "  {%+ raw %} a {% endraw +%}\nb",
     "{% generation %}a{{ s }}{% endgeneration %}b", "a\n  {% generation %}\n{{ s }}\n  {% endgeneration %}\nb", "{% set x=1 %}{% generation %}{% set x = 2 %}{{ x }}{% endgeneration %}{{ x }}",
-    "{{ {'a': {'b': 1}}['a']['b'] }}", "{{ {'a': {}}}}", "{{ '}}' }}{{ \"%}\" }}", "{% if '%}' == '%}' %}a{% endif %}", "{{", "{{ }}", "{% if %}", "{% endif %}", "{% for %}", "{{ 1 + }}", "{{ (1 }}", "{{ 1) }}", "{% nope %}", "{# open", "{% raw %}", "{{ 'open }}", "{% if yes %}a", "{{ a b }}", "{{ 1 2 }}", "{% set %}", "{% set 1 = 2 %}", "{% break %}",
+    "{{ {'a': {'b': 1}}['a']['b'] }}", "{{ {'a': {}}}}", "{{ '}}' }}{{ \"%}\" }}", "{% if '%}' == '%}' %}a{% endif %}", "{{", "{{ }}", "{% if %}", "{% endif %}", "{% for %}", "{{ 1 + }}", "{{ (1 }}", "{{ 1) }}", "{% nope %}", "{# open", "{% raw %}abc", "{{ 'open }}", "{% if yes %}a", "{{ a b }}", "{{ 1 2 }}", "{% set %}", "{% set 1 = 2 %}", "{% break %}",
     "{% for x in l %}{{ x }}{% if not loop.last %}, {% endif %}{% endfor %}", "{%- for m in people -%}\n{{ m.name }}\n{%- endfor -%}", "{{ people[0].name ~ '\\n' }}{{ '\\t' }}|", "{% set x = people|selectattr('age','eq',25)|first %}{{ x.name }}",
     "{% for x in l|sort %}{{ x }}{% endfor %}", "{% for x in l[::-1] %}{{ x }}{% endfor %}", "{% for x in d.three + [9] %}{{ x }}{% endfor %}", "{% for a in [1,2] if a is odd %}{{ a }}{% endfor %}", "{% if s and not e or nil is none %}y{% endif %}",
     "{{ s if s is string else s|tojson }}", "{% set x = {'a': s, 'b': [u]} %}{{ x|tojson }}{{ x }}", "{% set x = [] %}{% for i in l %}{% set x = x + [i] %}{% endfor %}{{ x }}", "{% set ns = namespace(x=[]) %}{% for i in l %}{% set ns.x = ns.x + [i] %}{% endfor %}{{ ns.x }}",

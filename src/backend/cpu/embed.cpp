@@ -25,13 +25,16 @@ void embed_affine_row(const EmbedAffine<Scale>& args, std::size_t row, float* ro
     widen(args.scales + token * groups, groups, room);
     widen(args.biases + token * groups, groups, room + groups);
     const std::uint32_t* codes = args.codes + token * (columns / 32) * bits;
+    const std::uint32_t* end = codes + columns / 32 * bits;  // of the row: what follows may not be ours
     const Unpacker<bits> unpacker;
     float* y = args.y + row * columns;
-    for (std::size_t i = 0; i < columns; i += 32, codes += bits) {
-        const auto scale = hn::Set(d, room[i / args.group]), bias = hn::Set(d, room[groups + i / args.group]);
-        const auto words = unpacker.load(codes);
-        for (std::size_t c = 0; c < 32 / hn::Lanes(d); ++c)
-            hn::StoreU(hn::MulAdd(unpacker.codes(words, codes, c), scale, bias), d, y + i + c * hn::Lanes(d));
+    for (std::size_t g = 0; g < groups; ++g) {
+        const Group<bits> group(room[g], room[groups + g]);
+        for (std::size_t i = 0; i < args.group; i += 32, codes += bits) {
+            const auto words = unpacker.load(codes, end);
+            for (std::size_t c = 0; c < 32; c += hn::Lanes(d), y += hn::Lanes(d))
+                hn::StoreU(group.weights(unpacker.codes(words, codes, c / hn::Lanes(d))), d, y);
+        }
     }
 }
 

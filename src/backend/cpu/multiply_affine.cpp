@@ -20,49 +20,53 @@ public:
     using Args = MultiplyAffine<Scale>;
 
     AffineWeights(const typename Args::Part& part, const Args& args, float* room)
-        : part_(part), columns_(args.columns), group_(args.group), room_(room) {}
+        : part_(part),
+          columns_(args.columns),
+          group_(args.group),
+          groups_(columns_ / group_),
+          codes_end_(part.codes + std::size_t(part.outputs) * (columns_ / 32) * bits),
+          scales_(room),
+          biases_(room + stream_outputs * groups_) {}
     static std::size_t floats(const Args& args) { return 2 * stream_outputs * (args.columns / args.group); }
 
     void unpack(std::size_t output, float* to) const {
         const F d;
-        const std::size_t groups = columns_ / group_;
-        widen_scales(output, room_, room_ + groups);
         const std::uint32_t* codes = codes_of(output);
         const Unpacker<bits> unpacker;
-        for (std::size_t i = 0; i < columns_; i += 32, codes += bits) {
-            const auto scale = hn::Set(d, room_[i / group_]), bias = hn::Set(d, room_[groups + i / group_]);
-            const auto words = unpacker.load(codes);
-            for (std::size_t c = 0; c < 32 / hn::Lanes(d); ++c)
-                hn::StoreU(hn::MulAdd(unpacker.codes(words, codes, c), scale, bias), d,
-                           to + i + c * hn::Lanes(d));
+        widen_scales(output, 1);
+        for (std::size_t g = 0; g < groups_; ++g) {
+            const Group<bits> group(scales_[g], biases_[g]);
+            for (std::size_t i = 0; i < group_; i += 32, codes += bits) {
+                const auto words = unpacker.load(codes, codes_end_);
+                for (std::size_t c = 0; c < 32; c += hn::Lanes(d), to += hn::Lanes(d))
+                    hn::StoreU(group.weights(unpacker.codes(words, codes, c / hn::Lanes(d))), d, to);
+            }
         }
     }
 
     template <std::size_t outputs, std::size_t rows>
     HWY_INLINE void stream(std::size_t first, const float* x, float (&totals)[outputs][rows]) const {
         const F d;
-        const std::size_t groups = columns_ / group_;
-        const std::uint32_t* codes[outputs];
+        const std::size_t row_words = columns_ / 32 * bits;
         FloatVec sums[outputs][rows];
-        for (std::size_t o = 0; o < outputs; ++o) {
-            widen_scales(first + o, room_ + 2 * o * groups, room_ + (2 * o + 1) * groups);
-            codes[o] = codes_of(first + o);
-            for (auto& s : sums[o]) s = hn::Zero(d);
-        }
+        for (auto& of_output : sums)
+            for (auto& s : of_output) s = hn::Zero(d);
 
         const Unpacker<bits> unpacker;
-        for (std::size_t i = 0; i < columns_; i += 32) {
-            for (std::size_t o = 0; o < outputs; ++o) {
-                const auto scale = hn::Set(d, room_[2 * o * groups + i / group_]);
-                const auto bias = hn::Set(d, room_[(2 * o + 1) * groups + i / group_]);
-                const auto words = unpacker.load(codes[o]);
-                for (std::size_t c = 0; c < 32 / hn::Lanes(d); ++c) {
-                    const auto w = hn::MulAdd(unpacker.codes(words, codes[o], c), scale, bias);
-                    for (std::size_t r = 0; r < rows; ++r)
-                        sums[o][r] =
-                            hn::MulAdd(hn::LoadU(d, x + r * columns_ + i + c * hn::Lanes(d)), w, sums[o][r]);
+        const std::uint32_t* codes = codes_of(first);
+        widen_scales(first, outputs);
+        for (std::size_t g = 0; g < groups_; ++g) {
+            for (std::size_t i = 0; i < group_; i += 32, codes += bits, x += 32) {
+                for (std::size_t o = 0; o < outputs; ++o) {  // short and straight: the sums stay in registers
+                    const Group<bits> group(scales_[o * groups_ + g], biases_[o * groups_ + g]);
+                    const auto words = unpacker.load(codes + o * row_words, codes_end_);
+                    for (std::size_t c = 0; c < 32 / hn::Lanes(d); ++c) {
+                        const auto w = group.weights(unpacker.codes(words, codes + o * row_words, c));
+                        for (std::size_t r = 0; r < rows; ++r)
+                            sums[o][r] =
+                                hn::MulAdd(hn::LoadU(d, x + r * columns_ + c * hn::Lanes(d)), w, sums[o][r]);
+                    }
                 }
-                codes[o] += bits;
             }
         }
         for (std::size_t o = 0; o < outputs; ++o)
@@ -74,15 +78,16 @@ private:
         return part_.codes + output * (columns_ / 32) * bits;
     }
 
-    void widen_scales(std::size_t output, float* scales, float* biases) const {
-        const std::size_t groups = columns_ / group_;
-        widen(part_.scales + output * groups, groups, scales);
-        widen(part_.biases + output * groups, groups, biases);
+    /// The scales and biases of neighbouring outputs, which lie one behind the other, as floats in the room.
+    HWY_INLINE void widen_scales(std::size_t first, std::size_t outputs) const {
+        widen(part_.scales + first * groups_, outputs * groups_, scales_);
+        widen(part_.biases + first * groups_, outputs * groups_, biases_);
     }
 
     const typename Args::Part& part_;
-    std::size_t columns_, group_;
-    float* room_;
+    std::size_t columns_, group_, groups_;
+    const std::uint32_t* codes_end_;
+    float *scales_, *biases_;  // [stream_outputs, groups]
 };
 
 #define AFFINE_BLOCKS(bits, Scale, suffix)                                                                   \

@@ -10,8 +10,8 @@
 namespace kapitsa::jinja {
 
 struct Limits {
-    std::uint64_t steps = 5'000'000;       // nodes evaluated, elements visited
-    std::size_t bytes = 384u << 20;        // text and elements made, all together
+    std::uint64_t steps = 3'000'000;       // nodes evaluated, elements visited
+    std::size_t bytes = 256u << 20;        // text and elements made, all together
     std::size_t output_bytes = 96u << 20;  // of one piece of output
     unsigned depth = 400;                  // nested evaluations; each costs stack
 };

@@ -94,7 +94,7 @@ Result<Text> format_number(Budget& budget, const Value& value, Spec spec) {
     const bool as_real = std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos && spec.type;
     std::string digits;
     if (integer && !as_real) {
-        if (std::string_view("dxXobn").find(spec.type) == std::string_view::npos)
+        if (spec.type && std::string_view("dxXobn").find(spec.type) == std::string_view::npos)
             return type_error("unknown format code for an integer");
         digits = integer_digits(*integer, spec);
     } else {

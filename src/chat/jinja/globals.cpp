@@ -41,7 +41,7 @@ Status fill(Machine& machine, const Arguments& arguments,
             for (const auto& [key, value] : dict->items) TRY(put(key, value));
             continue;
         }
-        for (const Value& pair : TRY(iterate(machine.budget(), from))->items) {
+        for (const auto over = TRY(iterate(machine.budget(), from)); const Value& pair : over->items) {
             const auto two = TRY(iterate(machine.budget(), pair));
             if (two->items.size() != 2) return type_error("a dict is made of pairs");
             TRY(put(two->items[0], two->items[1]));

@@ -114,7 +114,7 @@ Status Machine::run_iterations(const Statement& statement, const ScopePtr& scope
     const LoopEnd end{*loop};
     ScopePtr inner;
     for (; loop->at < loop->items->items.size(); ++loop->at) {
-        TRY(budget_.step());
+        TRY(budget_.step(4));  // about what an iteration costs, in nodes
         if (inner.use_count() == 1)
             inner->names.clear();
         else

@@ -18,7 +18,7 @@ public:
     }
     Status put(const Text& text) {
         TRY(budget_.take(text.bytes()));
-        TRY(budget_.step(text.bytes() / 256));
+        TRY(budget_.step(1 + text.bytes() / 256));
         text.append_to(out_);
         return Done{};
     }

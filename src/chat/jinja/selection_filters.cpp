@@ -21,7 +21,7 @@ Result<Value> map_attribute(Machine& machine, const Value& self, const Arguments
     const auto [attribute, otherwise] = TRY(bind<2>(arguments, {"attribute", "default"}, 1));
     const AttributePath path = TRY(AttributePath::make(attribute));
     std::vector<Value> mapped;
-    for (const Value& item : TRY(iterate(machine.budget(), self))->items)
+    for (const auto over = TRY(iterate(machine.budget(), self)); const Value& item : over->items)
         mapped.push_back(TRY(path.of(machine, item, otherwise)));
     return iterator(machine, std::move(mapped));
 }
@@ -38,7 +38,7 @@ Result<Value> map(Machine& machine, const Value& self, const Arguments& argument
     if (!filter) return type_error("there is no filter '" + std::string(name.view()) + "'");
     const Arguments rest = without_first(arguments, 1);
     std::vector<Value> mapped;
-    for (const Value& item : TRY(iterate(machine.budget(), self))->items) {
+    for (const auto over = TRY(iterate(machine.budget(), self)); const Value& item : over->items) {
         TRY(machine.budget().step(2));
         mapped.push_back(TRY(filter(machine, item, rest)));
     }
@@ -61,7 +61,7 @@ Result<Value> choose(Machine& machine, const Value& self, const Arguments& argum
         rest = without_first(arguments, offset + 1);
     }
     std::vector<Value> kept;
-    for (const Value& item : TRY(iterate(machine.budget(), self))->items) {
+    for (const auto over = TRY(iterate(machine.budget(), self)); const Value& item : over->items) {
         TRY(machine.budget().step(2));
         const Value subject = TRY(path.of(machine, item));
         const bool passes = test ? TRY(test(machine, subject, rest)) : truth(subject);

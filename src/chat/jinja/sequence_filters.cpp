@@ -88,7 +88,7 @@ Result<Value> joined(Machine& machine, const Value& self, const Arguments& argum
     Budget& budget = machine.budget();
     const AttributePath path = TRY(AttributePath::make(attribute));
     std::vector<Text> parts;
-    for (const Value& item : TRY(iterate(budget, self))->items)
+    for (const auto over = TRY(iterate(budget, self)); const Value& item : over->items)
         parts.push_back(TRY(to_text(budget, attribute ? TRY(path.of(machine, item)) : item)));
     return Value(TRY(join(budget, separator ? TRY(to_text(budget, *separator)) : Text(), parts)));
 }
@@ -98,7 +98,7 @@ Result<Value> sum(Machine& machine, const Value& self, const Arguments& argument
     const AttributePath path = TRY(AttributePath::make(attribute));
     Value total = start ? *start : Value(std::int64_t{0});
     if (total.text()) return type_error("sum() can't sum strings");
-    for (const Value& item : TRY(iterate(machine.budget(), self))->items) {
+    for (const auto over = TRY(iterate(machine.budget(), self)); const Value& item : over->items) {
         TRY(machine.budget().step());
         total = TRY(apply(machine.budget(), Expression::Operator::add, total, TRY(path.of(machine, item))));
     }
@@ -147,7 +147,7 @@ Result<Value> sort(Machine& machine, const Value& self, const Arguments& argumen
         paths.push_back(TRY(AttributePath::make(attribute)));
     }
     std::vector<std::pair<Value, Value>> keyed;
-    for (const Value& item : TRY(iterate(machine.budget(), self))->items) {
+    for (const auto over = TRY(iterate(machine.budget(), self)); const Value& item : over->items) {
         std::vector<Value> key;
         for (const AttributePath& path : paths) {
             Value part = TRY(path.of(machine, item));
@@ -179,7 +179,7 @@ Result<Value> unique(Machine& machine, const Value& self, const Arguments& argum
     DictBuilder seen(machine.budget());
     std::vector<Value> kept;
     std::size_t known = 0;
-    for (const Value& item : TRY(iterate(machine.budget(), self))->items) {
+    for (const auto over = TRY(iterate(machine.budget(), self)); const Value& item : over->items) {
         Value key = TRY(path.of(machine, item));
         if (!sensitive || !truth(*sensitive)) key = TRY(without_case(machine, key));
         TRY(seen.put(std::move(key), None{}));
@@ -194,7 +194,7 @@ Result<Value> batch(Machine& machine, const Value& self, const Arguments& argume
     const std::int64_t size = TRY(expect_integer(*count, "linecount"));
     Budget& budget = machine.budget();
     std::vector<Value> rows, row;
-    for (const Value& item : TRY(iterate(budget, self))->items) {
+    for (const auto over = TRY(iterate(budget, self)); const Value& item : over->items) {
         if (static_cast<std::int64_t>(row.size()) == size)
             rows.push_back(TRY(make_list(budget, std::exchange(row, {}))));
         row.push_back(item);

@@ -209,7 +209,7 @@ Result<Value> urlencode(Machine& machine, const Value& self, const Arguments& ar
     std::vector<std::pair<Value, Value>> pairs;
     if (const Dict* dict = self.dict()) pairs = dict->items;
     if (self.sequence()) {
-        for (const Value& pair : TRY(iterate(budget, self))->items) {
+        for (const auto over = TRY(iterate(budget, self)); const Value& pair : over->items) {
             const auto two = TRY(iterate(budget, pair));
             if (two->items.size() != 2) return type_error("urlencode needs pairs");
             pairs.emplace_back(two->items[0], two->items[1]);

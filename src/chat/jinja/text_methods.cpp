@@ -62,7 +62,7 @@ std::vector<Text> split_at_space(const Text& text, std::int64_t most) {
         const std::string_view all = left.view();
         std::size_t end = 0;
         if (most >= 0 && static_cast<std::int64_t>(parts.size()) >= most) {
-            parts.push_back(strip(left, nullptr, Side::right));
+            parts.push_back(left);  // what is behind the last split keeps its end
             break;
         }
         while (end < all.size() && !is_space(character_at(all, end))) end += character_bytes(all, end);
@@ -79,7 +79,7 @@ std::vector<Text> split_at_space_from_right(const Text& text, std::int64_t most)
         const std::string_view all = left.view();
         std::size_t begin = all.size();
         if (most >= 0 && static_cast<std::int64_t>(parts.size()) >= most) {
-            parts.push_back(strip(left, nullptr, Side::left));
+            parts.push_back(left);
             break;
         }
         while (begin > 0 && !is_space(character_at(all, character_before(all, begin))))
@@ -271,7 +271,7 @@ Result<Value> replaced(Machine& machine, const Value& self, const Arguments& arg
 Result<Value> joined(Machine& machine, const Value& self, const Arguments& arguments) {
     const auto [items] = TRY(bind<1>(arguments, {"iterable"}, 1));
     std::vector<Text> parts;
-    for (const Value& item : TRY(iterate(machine.budget(), *items))->items)
+    for (const auto over = TRY(iterate(machine.budget(), *items)); const Value& item : over->items)
         parts.push_back(TRY(expect_text(item, "what is joined")));
     return Value(TRY(join(machine.budget(), own(self), parts)));
 }

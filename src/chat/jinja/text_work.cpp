@@ -26,8 +26,13 @@ Result<Text> map_characters(Budget& budget, const Text& text,
     text.for_each_run([&](std::string_view run, bool is_plain) {
         std::string changed;
         changed.reserve(run.size());
-        for (std::size_t at = 0; at < run.size(); at += character_bytes(run, at))
-            append_utf8(changed, change(character_at(run, at)));
+        for (std::size_t at = 0; at < run.size(); at += character_bytes(run, at)) {
+            const char32_t before = character_at(run, at), after = change(before);
+            if (before == U'\u00DF' && after == U'\u1E9E')
+                changed += "SS";  // the one letter in common use that Python makes two of
+            else
+                append_utf8(changed, after);
+        }
         if (status) status = out.put(changed, is_plain);
     });
     TRY(std::move(status));
