@@ -15,7 +15,6 @@ namespace kapitsa {
 namespace {
 
 using jinja::Budget;
-using jinja::DictBuilder;
 using jinja::Text;
 using jinja::Value;
 using jinja::Variables;
@@ -128,7 +127,8 @@ ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
 
-Result<ChatTemplate> ChatTemplate::parse(std::string_view source, std::string bos, std::string eos) {
+Result<ChatTemplate> ChatTemplate::parse(std::string_view source, const std::string& bos,
+                                         const std::string& eos) {
     auto parsed = TRY(jinja::Template::parse(source));
     return ChatTemplate(std::make_unique<const Impl>(std::move(parsed), control(bos), control(eos)));
 }

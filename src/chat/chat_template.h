@@ -17,7 +17,8 @@ class ChatTemplate {
 public:
     /// `bos`, `eos`: the texts of the tokens of that name, for templates that print them ("" if there are
     /// none).
-    static Result<ChatTemplate> parse(std::string_view source, std::string bos = {}, std::string eos = {});
+    static Result<ChatTemplate> parse(std::string_view source, const std::string& bos = {},
+                                      const std::string& eos = {});
     ChatTemplate(ChatTemplate&&) noexcept;
     ChatTemplate& operator=(ChatTemplate&&) noexcept;
     ~ChatTemplate();

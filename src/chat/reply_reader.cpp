@@ -17,9 +17,9 @@ using markers::Match;
 struct ReplyReader::Impl {
     enum class State { reasoning, content, call, value, after_call };
 
-    Impl(const ReplyFormat& format_, std::shared_ptr<const Json> tools_)
-        : format(format_),
-          tools(std::move(tools_)),
+    Impl(const ReplyFormat& of_family, std::shared_ptr<const Json> declared)
+        : format(of_family),
+          tools(std::move(declared)),
           calls(format.calls == ReplyFormat::Calls::qwen_xml && tools.any()) {}
 
     ReplyFormat format;

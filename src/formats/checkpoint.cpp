@@ -16,11 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t MiB = 1u << 20;
-constexpr JsonLimits config_limits = {.bytes = 16 * MiB, .depth = 64, .members = 1u << 16};
-constexpr JsonLimits index_limits = {.bytes = 64 * MiB, .depth = 8, .members = 1u << 20};
-constexpr std::uint64_t tokenizer_bytes_max = 256 * MiB;
-constexpr std::uint64_t template_bytes_max = 4 * MiB;
+constexpr std::uint64_t mebibyte = 1u << 20;
+constexpr JsonLimits config_limits = {.bytes = 16 * mebibyte, .depth = 64, .members = 1u << 16};
+constexpr JsonLimits index_limits = {.bytes = 64 * mebibyte, .depth = 8, .members = 1u << 20};
+constexpr std::uint64_t tokenizer_bytes_max = 256 * mebibyte;
+constexpr std::uint64_t template_bytes_max = 4 * mebibyte;
 
 constexpr const char* index_name = "model.safetensors.index.json";
 constexpr const char* folder_holds =

@@ -351,7 +351,7 @@ Status read_model(const Document& file, TokenizerDescription& description) {
     if (dropout != nullptr && *dropout != 0) return not_understood("model.dropout", "is not null");
     for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
         const Document* value = member(*model, affix);
-        if (value != nullptr && *value != "")
+        if (value != nullptr && *value != Document(std::string()))
             return not_understood(std::string("model.") + affix, "is not empty");
     }
     if (TRY(flag(*model, "byte_fallback", false, "model")))

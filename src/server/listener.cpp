@@ -37,7 +37,7 @@ public:
           grace_over_(strand_),
           pause_(strand_),
           address_(acceptor_.local_endpoint()) {
-        asio::co_spawn(strand_, accept(), [](std::exception_ptr failure) { report(failure); });
+        asio::co_spawn(strand_, accept(), [](const std::exception_ptr& failure) { report(failure); });
         for (int i = 0; i < io_threads; ++i) threads_.emplace_back([this] { run(); });
     }
 
@@ -73,7 +73,7 @@ public:
     }
 
 private:
-    static void report(std::exception_ptr failure) {
+    static void report(const std::exception_ptr& failure) {
         if (!failure) return;
         try {
             std::rethrow_exception(failure);
@@ -127,7 +127,7 @@ private:
         connections_.emplace(connection.get(), connection);
         asio::co_spawn(
             connection->strand(), [connection] { return connection->run(); },
-            [this, connection](std::exception_ptr failure) {
+            [this, connection](const std::exception_ptr& failure) {
                 report(failure);
                 asio::post(strand_, [this, key = connection.get()] { forget(key); });
             });

@@ -79,7 +79,7 @@ struct Workshop {
     Matrix weighted;           // [key_width, chunk]: those times exp(G_n - G)
     Matrix lower, attention;   // [n_max, chunk]: L and A
     Matrix change, output;     // [n_max, width]: V' and O
-    float sums[n_max];         // G
+    float sums[n_max] = {};    // G
 
     static std::size_t floats(const DeltaChunks& args) {
         const std::size_t w = padded(args.value_width), c = padded(n_max);

@@ -57,17 +57,17 @@ std::span<const NamedFunction> selection_filters();
 std::span<const NamedFunction> value_filters();
 
 /// Arguments by the names of their parameters. A null entry was not given.
-template <std::size_t N>
-using Bound = std::array<const Value*, N>;
+template <std::size_t count>
+using Bound = std::array<const Value*, count>;
 
 Status bind_into(const Arguments& arguments, std::span<const std::string_view> names,
                  std::span<const Value*> bound, std::size_t required);
 
 /// The first `required` must be given, and nothing that has no name here.
-template <std::size_t N>
-Result<Bound<N>> bind(const Arguments& arguments, const std::array<std::string_view, N>& names,
-                      std::size_t required = 0) {
-    Bound<N> bound{};
+template <std::size_t count>
+Result<Bound<count>> bind(const Arguments& arguments, const std::array<std::string_view, count>& names,
+                          std::size_t required = 0) {
+    Bound<count> bound{};
     TRY(bind_into(arguments, names, bound, required));
     return bound;
 }

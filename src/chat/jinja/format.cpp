@@ -88,7 +88,7 @@ std::string integer_digits(std::int64_t value, const Spec& spec) {
     return digits;
 }
 
-Result<Text> format_number(Budget& budget, const Value& value, Spec spec) {
+Result<Text> format_number(Budget& budget, const Value& value, const Spec& spec) {
     std::int64_t room;
     const auto* integer = integer_of(value, room);
     const bool as_real = std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos && spec.type;
@@ -130,7 +130,11 @@ Result<Spec> parse_spec(std::string_view text) {
     } else if (!text.empty() && is_align(text[0])) {
         spec.align = text[at++];
     }
-    const auto flag = [&](char c) { return at < text.size() && text[at] == c && ++at; };
+    const auto flag = [&](char c) {
+        const bool here = at < text.size() && text[at] == c;
+        if (here) ++at;
+        return here;
+    };
     for (const char c : {'+', ' ', '-'})
         if (flag(c)) spec.sign = c;
     spec.alternate = flag('#');

@@ -53,11 +53,11 @@ protected:
 
     /// Counts levels while a function that recurses is active.
     struct Level {
-        explicit Level(unsigned& depth) : depth_(depth) { ++depth_; }
-        ~Level() { --depth_; }
+        explicit Level(unsigned& counter) : depth(counter) { ++depth; }
+        ~Level() { --depth; }
         Level(const Level&) = delete;
         Level& operator=(const Level&) = delete;
-        unsigned& depth_;
+        unsigned& depth;
     };
     Status check_level() const;
     unsigned level_ = 0;
@@ -81,13 +81,13 @@ private:
     Made product();
     Made power();
     Made unary(bool with_filters);
-    Made filters(std::unique_ptr<Expression> node_);
+    Made filters(std::unique_ptr<Expression> subject);
     Made filter(std::unique_ptr<Expression> input);
     Made test(std::unique_ptr<Expression> subject);
     Made brackets();
     Made list();
     Made dict();
-    Made subscript(std::unique_ptr<Expression> node_);
+    Made subscript(std::unique_ptr<Expression> subject);
     Made subscribed();
     Made number();
     Made strings();

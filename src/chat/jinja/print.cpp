@@ -16,7 +16,7 @@ std::string real_text(double value) {
     if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
     char room[64];
     const auto scientific = std::to_chars(room, room + sizeof room, value, std::chars_format::scientific);
-    const std::string digits(room, scientific.ptr);
+    std::string digits(room, scientific.ptr);
     const int exponent = std::atoi(digits.c_str() + digits.find('e') + 1);
     if (exponent < -4 || exponent >= 16) return digits;
     const auto fixed = std::to_chars(room, room + sizeof room, value, std::chars_format::fixed);

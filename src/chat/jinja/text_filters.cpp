@@ -6,7 +6,7 @@
 namespace kapitsa::jinja {
 
 Result<Text> escape_html(Budget& budget, const Value& value) {
-    const Text text = TRY(to_text(budget, value));
+    Text text = TRY(to_text(budget, value));
     if (text.safe) return text;
     TRY(budget.step(text.bytes() / 16));
     Writer out(budget);

@@ -81,7 +81,7 @@ Result<Value> real_to_integer(double real, const Value& fallback) {
 Result<Value> integer(Machine&, const Value& self, const Arguments& arguments) {
     const auto [fallback, base] = TRY(bind<2>(arguments, {"default", "base"}));
     if (const auto* missing = self.as<Undefined>()) return undefined_error(*missing);
-    const Value instead = fallback ? *fallback : Value(std::int64_t{0});
+    Value instead = fallback ? *fallback : Value(std::int64_t{0});
     const std::int64_t radix = base ? TRY(expect_integer(*base, "base")) : 10;
     if (radix != 0 && (radix < 2 || radix > 36)) return instead;
     std::int64_t room;

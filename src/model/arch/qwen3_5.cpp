@@ -231,7 +231,7 @@ private:
                                {.width = n.width, .shape = n.delta_net, .epsilon = n.epsilon}, layer.mixer)));
         }
         layer.mlp = TRY(SwiGluLayer::load(weights, block + ".mlp", n.width, n.inner));
-        layers_.push_back(std::move(layer));
+        layers_.push_back(layer);
         return Done{};
     }
 
