@@ -69,7 +69,7 @@ HWY_INLINE void attend_block(Query* const (&query)[queries], const float* keys, 
                              std::size_t block, std::size_t width, float scale) {
     const F d;
     const std::size_t lanes = hn::Lanes(d);
-    constexpr std::size_t vectors = page * sizeof(float) / HWY_MIN(HWY_MAX_BYTES, page * sizeof(float));
+    constexpr std::size_t vectors = page / HWY_MIN(page, hn::MaxLanes(F()));
     FloatVec scores[queries][vectors];
     for (auto& s : scores)
         for (auto& v : s) v = hn::Zero(d);

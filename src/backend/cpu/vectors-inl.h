@@ -52,7 +52,9 @@ HWY_INLINE float dot(const float* a, const float* b, std::size_t count) {
 
 HWY_INLINE FloatVec sigmoid(FloatVec x) {
     const F d;
-    return hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), hn::Exp(d, hn::Neg(x))));
+    // Exp is good up to 104, where it is infinite already. Far beyond, its exponent wraps around.
+    const auto opposite = hn::Min(hn::Neg(x), hn::Set(d, 104.0f));
+    return hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), hn::Exp(d, opposite)));
 }
 
 HWY_INLINE FloatVec silu(FloatVec x) { return hn::Mul(x, sigmoid(x)); }

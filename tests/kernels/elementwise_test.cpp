@@ -1,0 +1,101 @@
+// The small steps, around the sizes at which work is cut.
+#include "kernels/elementwise.h"
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/lab.h"
+
+namespace kapitsa {
+namespace {
+
+KERNEL_TESTS(Elementwise);
+
+constexpr std::size_t sizes[] = {1, 3, 17, 1023, 1024, 1025, 5000};
+
+std::vector<float> swiglu(const Place& place, const std::vector<float>& gate, const std::vector<float>& up,
+                          std::uint32_t threads = 1) {
+    Lab lab(place, threads);
+    const Out<float> y = lab.room(gate.size());
+    lab.run(swiglu_f32, {lab.give(gate), lab.give(up), y, uint(gate.size())});
+    return lab.read(y, gate.size());
+}
+
+TEST_P(Elementwise, SwigluIsSiluOfTheGateTimesUp) {
+    for (const std::size_t elements : sizes) {
+        const auto gate = random_floats(elements, 1, 20), up = random_floats(elements, 2);
+        std::vector<double> want;
+        for (std::size_t i = 0; i < elements; ++i)
+            want.push_back(gate[i] / (1 + std::exp(-double(gate[i]))) * up[i]);
+        const auto got = swiglu(GetParam(), gate, up);
+        EXPECT_LT(largest_error(got, want), 4e-6) << elements;
+        EXPECT_EQ(bits(swiglu(GetParam(), gate, up, 3)), bits(got));
+    }
+}
+
+TEST_P(Elementwise, SwigluIsRightToTheEndsOfTheNumbers) {
+    std::vector<float> gate{0.0f, -0.0f, std::numeric_limits<float>::max(),
+                            -std::numeric_limits<float>::max()};
+    for (float size = 1e-30f; size < 1e30f; size *= 1.7f) gate.insert(gate.end(), {size, -size});
+    for (float size = 80; size < 200; size += 0.5f) gate.insert(gate.end(), {size, -size});
+    const auto got = swiglu(GetParam(), gate, std::vector<float>(gate.size(), 1));
+    for (std::size_t i = 0; i < gate.size(); ++i) {
+        const double want = gate[i] / (1 + std::exp(-double(gate[i])));
+        EXPECT_TRUE(std::fabs(got[i] - want) <= 1e-6 * std::fabs(want) + 1e-36)
+            << "silu(" << gate[i] << ") = " << got[i] << ", not " << want;
+    }
+}
+
+TEST_P(Elementwise, SwigluOfNanIsNan) {
+    for (const std::size_t at : {0u, 5u, 16u}) {
+        auto gate = random_floats(17, 1);
+        gate[at] = std::numeric_limits<float>::quiet_NaN();
+        const auto got = swiglu(GetParam(), gate, std::vector<float>(17, 1));
+        for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(std::isnan(got[i]), i == at);
+    }
+}
+
+TEST_P(Elementwise, CopyRowsFollowsItsListsAndTouchesNothingElse) {
+    for (const std::size_t columns : {1u, 7u, 33u, 256u})
+        for (const bool from_list : {false, true})
+            for (const bool to_list : {false, true}) {
+                const auto x = random_floats(6 * columns, 1), before = random_floats(9 * columns, 2);
+                const std::vector<uint> from{5, 0, 3, 3}, to{8, 2, 0, 5};
+                auto want = before;
+                for (std::size_t i = 0; i < from.size(); ++i)
+                    for (std::size_t c = 0; c < columns; ++c)
+                        want[(to_list ? to[i] : i) * columns + c] =
+                            x[(from_list ? from[i] : i) * columns + c];
+                Lab lab(GetParam());
+                const Out<float> y = lab.room(before);
+                lab.run(copy_rows_f32,
+                        {lab.give(x), from_list ? lab.give(from) : nullptr, to_list ? lab.give(to) : nullptr,
+                         y, uint(from.size()), uint(columns)});
+                EXPECT_EQ(bits(lab.read(y, before.size())), bits(want));
+            }
+}
+
+TEST_P(Elementwise, ZeroZeroesAStretchAndNothingElse) {
+    for (const std::size_t elements : sizes) {
+        Lab lab(GetParam());
+        const auto before = random_floats(elements + 10, 1);
+        auto want = before;
+        std::fill_n(want.begin() + 3, elements, 0.0f);
+        const Out<float> y = lab.room(before);
+        lab.run(zero_f32, {y + 3, uint(elements)});
+        EXPECT_EQ(bits(lab.read(y, before.size())), bits(want)) << elements;
+    }
+}
+
+TEST_P(Elementwise, NothingToDoIsDone) {
+    Lab lab(GetParam());
+    const auto before = random_floats(8, 1);
+    const Out<float> y = lab.room(before);
+    lab.run(zero_f32, {y, 0});
+    lab.run(copy_rows_f32, {lab.give(before), nullptr, nullptr, y, 0, 8});
+    lab.run(swiglu_f32, {lab.give(before), lab.give(before), y, 0});
+    EXPECT_EQ(bits(lab.read(y, 8)), bits(before));
+}
+
+}  // namespace
+}  // namespace kapitsa
