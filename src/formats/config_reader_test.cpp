@@ -104,8 +104,7 @@ TEST(ConfigReader, ListsNameTheElementThatIsWrong) {
 
 TEST(ConfigReader, ChildOrSelfServesBothLayoutsOfAConfig) {
     const auto layers = [](const ConfigReader& r) -> Result<std::uint32_t> {
-        return TRY(r.child_or_self("text_config"))
-        .number("layers");
+        return TRY(r.child_or_self("text_config")).number("layers");
     };
     EXPECT_EQ(ask(R"({"layers":3})", layers), "3");
     EXPECT_EQ(ask(R"({"text_config":{"layers":4},"layers":3})", layers), "4");

@@ -110,7 +110,7 @@ asio::awaitable<bool> Connection::serve_one() {
     if (wrong) {
         const HttpResponse response = openai_error(*wrong);
         const bool sent = co_await respond(request, response, keep_alive);
-        co_return sent&& keep_alive;
+        co_return (sent && keep_alive);
     }
     const bool complete = co_await read_body(incoming);
     if (!complete) co_return false;
@@ -119,7 +119,7 @@ asio::awaitable<bool> Connection::serve_one() {
     Handled handled = handle_request(setup_->model, request, waker());
     if (const auto* response = std::get_if<HttpResponse>(&handled)) {
         const bool sent = co_await respond(request, *response, keep_alive);
-        co_return sent&& keep_alive;
+        co_return (sent && keep_alive);
     }
     const auto answer = std::move(std::get<std::unique_ptr<Answer>>(handled));
     const bool can_chunk = incoming.parser.get().version() >= 11;
@@ -179,7 +179,7 @@ asio::awaitable<bool> Connection::carry(Answer& answer, const HttpRequest& reque
         }
     }
     co_await unwatch();
-    co_return well&& keep_alive && !peer_gone_;
+    co_return (well && keep_alive && !peer_gone_);
 }
 
 asio::awaitable<bool> Connection::carry_stream(Answer& answer, bool can_chunk) {

@@ -24,7 +24,7 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr int io_threads = 2;
-constexpr std::chrono::milliseconds grace{1200};  // for answers to end in good form; then sockets are closed
+constexpr std::chrono::milliseconds grace{1000};  // for answers to end in good form; then sockets are closed
 
 class ListeningServer final : public Server {
 public:

@@ -141,6 +141,87 @@ TEST_F(Dialect, AStopStringEndsTheAnswerAndTellsTheEngineWhatToKeep) {
     EXPECT_FALSE(script->cancelled.poll());
 }
 
+constexpr std::string_view weather_tool =
+    R"("tools":[{"type":"function","function":{"name":"weather","parameters":{"type":"object",)"
+    R"("properties":{"city":{"type":"string"},"days":{"type":"integer"}}}}}])";
+constexpr std::string_view weather_call =
+    "Let me see.\n\n<tool_call>\n<function=weather>\n<parameter=city>\nKyiv\n</parameter>\n"
+    "<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>";
+
+TEST_F(Dialect, ACallIsToldFromContent) {
+    script->on_submit = always_say(std::string(weather_call));
+    const Json choice = body_of(whole(ask_chat(std::string(weather_tool))))["choices"][0];
+    EXPECT_EQ(choice["finish_reason"], "tool_calls");
+    EXPECT_EQ(choice["message"]["content"], "Let me see.");
+    const Json call = choice["message"]["tool_calls"][0];
+    EXPECT_THAT(call["id"].get<std::string>(), StartsWith("call_"));
+    EXPECT_EQ(call["type"], "function");
+    EXPECT_EQ(call["function"].dump(), R"({"name":"weather","arguments":"{\"city\":\"Kyiv\",\"days\":3}"})");
+    EXPECT_EQ(decoded(script->asked.poll()->prompt), "user: hi\ntools\nassistant: ");
+}
+
+TEST_F(Dialect, ACallStreamsItsNameOnceAndThenItsArguments) {
+    Handled handled = ask_chat(R"("stream":true,)" + std::string(weather_tool));
+    auto& answer = std::get<std::unique_ptr<Answer>>(handled);
+    answer->advance();
+    const auto asked = script->asked.poll();
+    std::vector<Json> deltas;
+    for (const char byte : weather_call) {  // a token at a time
+        say(*asked, std::string(1, byte));
+        for (const std::string& frame : answer->advance())
+            deltas.push_back(event(frame)["choices"][0]["delta"]);
+    }
+    finish(*asked);
+    const auto last = answer->advance();
+    ASSERT_EQ(last.size(), 2u);
+    EXPECT_EQ(event(last[0])["choices"][0]["finish_reason"], "tool_calls");
+    std::string content, arguments;
+    std::size_t begun = 0;
+    for (const Json& delta : deltas) {
+        if (delta.contains("content")) content += delta["content"].get<std::string>();
+        if (!delta.contains("tool_calls")) continue;
+        const Json& call = delta["tool_calls"][0];
+        EXPECT_EQ(call["index"], 0);
+        arguments += call["function"]["arguments"].get<std::string>();
+        if (!call.contains("id")) continue;
+        ++begun;
+        EXPECT_EQ(call["function"]["name"], "weather");
+    }
+    EXPECT_EQ(begun, 1u);
+    EXPECT_EQ(content, "Let me see.");
+    EXPECT_EQ(arguments, R"({"city":"Kyiv","days":3})");
+}
+
+TEST_F(Dialect, WhereNoCallIsWantedItsMarkupIsText) {
+    script->on_submit = always_say(std::string(weather_call));
+    for (const std::string& fields :
+         {std::string(), std::string(weather_tool) + R"(,"tool_choice":"none")"}) {
+        const Json choice = body_of(whole(ask_chat(fields)))["choices"][0];
+        EXPECT_EQ(choice["finish_reason"], "stop");
+        EXPECT_EQ(choice["message"]["content"], weather_call);
+        EXPECT_EQ(decoded(script->asked.poll()->prompt), "user: hi\nassistant: ");
+    }
+}
+
+TEST_F(Dialect, ACallThatAStopStringCutsIsNotCalledWhole) {
+    script->on_submit = always_say(std::string(weather_call));
+    const Json choice =
+        body_of(whole(ask_chat(R"("stop":"iv\n",)" + std::string(weather_tool))))["choices"][0];
+    EXPECT_EQ(choice["finish_reason"], "length");
+}
+
+TEST_F(Dialect, ReasoningIsApartFromContent) {
+    script->on_submit = always_say("So it is.\n</think>\n\nIt is.");
+    const Json json = body_of(whole(ask_chat(R"("enable_thinking":true,"logprobs":true)")));
+    const Json message = json["choices"][0]["message"];
+    EXPECT_EQ(message["reasoning_content"], "So it is.");
+    EXPECT_EQ(message["content"], "It is.");
+    // The marker counts as reasoning; what stands behind it, until content begins, too.
+    EXPECT_EQ(json["usage"]["completion_tokens_details"]["reasoning_tokens"], 20);
+    EXPECT_EQ(json["usage"]["completion_tokens"], 26);
+    EXPECT_EQ(json["choices"][0]["logprobs"]["content"].size(), 6u);
+}
+
 TEST_F(Dialect, SeveralChoicesAreSeveralRequestsWithSeedsOfTheirOwn) {
     script->on_submit = [](const Submit& request) {
         return always_say("seed " + std::to_string(request.sampling.seed))(request);

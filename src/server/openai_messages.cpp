@@ -54,17 +54,14 @@ Parsed<ToolCall> parse_call(const Json& call, const std::string& path) {
     if (!function) return bad_field(fields.path("function"), fields.path("function") + " is missing");
     const Fields inner(*function, fields.path("function"));
     ToolCall parsed;
-    parsed.id = TRY(fields.string("id"))
-    .value_or("");
+    parsed.id = TRY(fields.string("id")).value_or("");
     if (parsed.id.empty()) return bad_field(fields.path("id"), fields.path("id") + " is missing");
-    parsed.name = TRY(inner.string("name"))
-    .value_or("");
+    parsed.name = TRY(inner.string("name")).value_or("");
     if (parsed.name.empty()) return bad_field(inner.path("name"), inner.path("name") + " is missing");
     if (const Json* arguments = inner.find("arguments"); arguments && arguments->is_object())
         parsed.arguments = dump_json(*arguments);  // not the API's form, but a common one
     else
-        parsed.arguments = TRY(inner.string("arguments"))
-    .value_or("");
+        parsed.arguments = TRY(inner.string("arguments")).value_or("");
     if (parsed.arguments.empty()) parsed.arguments = "{}";
     return parsed;
 }
@@ -87,8 +84,7 @@ Parsed<Message> parse_tool_result(const Fields& fields, const std::unordered_set
     Message message;
     message.role = "tool";
     message.content = TRY(parse_content(fields, false));
-    message.call_id = TRY(fields.string("tool_call_id"))
-    .value_or("");
+    message.call_id = TRY(fields.string("tool_call_id")).value_or("");
     const std::string path = fields.path("tool_call_id");
     if (message.call_id.empty()) return bad_field(path, path + " is missing");
     if (!calls.contains(message.call_id))

@@ -83,7 +83,7 @@ Parsed<std::vector<std::string>> parse_stops(const Fields& body) {
         stops.push_back(TRY(parse_stop(*stop, "stop")));
         return stops;
     }
-    TRY(body.array("stop", stops_most));
+    (void)TRY(body.array("stop", stops_most));
     for (std::size_t i = 0; i < stop->size(); ++i)
         stops.push_back(TRY(parse_stop((*stop)[i], element_path("stop", i))));
     return stops;
@@ -91,13 +91,11 @@ Parsed<std::vector<std::string>> parse_stops(const Fields& body) {
 
 Parsed<ReplySettings> parse_settings(const Fields& body, const ModelFacts& model) {
     ReplySettings settings;
-    settings.model = TRY(body.string("model"))
-    .value_or("");
-    settings.stream = TRY(body.boolean("stream"))
-    .value_or(false);
+    settings.model = TRY(body.string("model")).value_or("");
+    settings.stream = TRY(body.boolean("stream")).value_or(false);
     if (const Json* options = TRY(body.object("stream_options")))
-        settings.include_usage = TRY(Fields(*options, "stream_options").boolean("include_usage"))
-    .value_or(false);
+        settings.include_usage =
+            TRY(Fields(*options, "stream_options").boolean("include_usage")).value_or(false);
     settings.sampling = TRY(parse_sampling(body, model));
     settings.stops = TRY(parse_stops(body));
     settings.choices = static_cast<std::uint32_t>(TRY(body.integer("n", 1, choices_most)).value_or(1));
@@ -121,14 +119,13 @@ Parsed<Done> check_tool(const Json& tool, const std::string& path) {
     const Json* function = TRY(fields.object("function"));
     if (!function) return bad_field(fields.path("function"), fields.path("function") + " is missing");
     const Fields inner(*function, fields.path("function"));
-    const auto name = TRY(inner.string("name"))
-    .value_or("");
+    const auto name = TRY(inner.string("name")).value_or("");
     if (name.empty()) return bad_field(inner.path("name"), inner.path("name") + " is missing");
     if (name.size() > name_bytes_most)
         return bad_field(inner.path("name"),
                          inner.path("name") + " has more than " + std::to_string(name_bytes_most) + " bytes");
-    TRY(inner.string("description"));
-    TRY(inner.object("parameters"));
+    (void)TRY(inner.string("description"));
+    (void)TRY(inner.object("parameters"));
     return Done{};
 }
 
@@ -140,7 +137,7 @@ Parsed<std::shared_ptr<const Json>> parse_tools(const Fields& body) {
     const Json* tools = TRY(body.array("tools", tools_most));
     for (std::size_t i = 0; tools && i < tools->size(); ++i)
         TRY(check_tool((*tools)[i], element_path("tools", i)));
-    TRY(body.boolean("parallel_tool_calls"));
+    (void)TRY(body.boolean("parallel_tool_calls"));
     const Json* choice = body.find("tool_choice");
     if (choice && !choice->is_string() && !choice->is_object())
         return bad_field("tool_choice", "tool_choice must be a string or an object");
@@ -156,8 +153,7 @@ Parsed<std::shared_ptr<const Json>> parse_tools(const Fields& body) {
 Parsed<Done> check_response_format(const Fields& body) {
     const Json* format = TRY(body.object("response_format"));
     if (!format) return Done{};
-    const auto type = TRY(Fields(*format, "response_format").string("type"))
-    .value_or("");
+    const auto type = TRY(Fields(*format, "response_format").string("type")).value_or("");
     if (type == "text") return Done{};
     if (type == "json_object" || type == "json_schema")
         return unsupported("response_format",
@@ -183,8 +179,7 @@ Parsed<std::shared_ptr<const Json>> parse_variables(const Fields& body) {
 }
 
 Parsed<Done> parse_chat_logprobs(const Fields& body, Sampling& sampling) {
-    sampling.logprobs = TRY(body.boolean("logprobs"))
-    .value_or(false);
+    sampling.logprobs = TRY(body.boolean("logprobs")).value_or(false);
     const auto top = TRY(body.integer("top_logprobs", 0, top_logprobs_most));
     if (top && *top > 0 && !sampling.logprobs)
         return bad_field("top_logprobs", "top_logprobs needs logprobs to be true");
@@ -224,7 +219,7 @@ Parsed<std::vector<CompletionPrompt>> parse_prompts(const Fields& body, std::uin
         prompts.emplace_back(TRY(parse_tokens(*prompt, "prompt", vocabulary)));
         return prompts;
     }
-    TRY(body.array("prompt", prompts_most));
+    (void)TRY(body.array("prompt", prompts_most));
     for (std::size_t i = 0; i < prompt->size(); ++i) {
         const Json& one = (*prompt)[i];
         if (one.is_string())

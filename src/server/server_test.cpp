@@ -191,6 +191,7 @@ TEST_F(OnSockets, AShutdownWaitsForNobody) {
     const auto asked = receive(script->asked);
     ASSERT_TRUE(asked);
     say_much(*asked);
+    stalled.read(1000);  // it is being written now
     const auto before = std::chrono::steady_clock::now();
     server->stop();
     EXPECT_LT(std::chrono::steady_clock::now() - before, 2s);

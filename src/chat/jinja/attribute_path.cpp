@@ -59,7 +59,7 @@ Result<std::vector<Value>> sort_by(Machine& machine, std::vector<std::pair<Value
                 if (a < middle && b < end)
                     second = reverse ? TRY(less(machine.budget(), keyed[a].first, keyed[b].first))
                                      : TRY(less(machine.budget(), keyed[b].first, keyed[a].first));
-                                     merged[to] = std::move(second ? keyed[b++] : keyed[a++]);
+                merged[to] = std::move(second ? keyed[b++] : keyed[a++]);
             }
         }
         std::swap(keyed, merged);

@@ -335,7 +335,7 @@ private:
             const auto number = digit_at(name, 0) ? read_number(name, digits) : std::nullopt;
             value = is_item ? TRY(machine_.item(value, number ? Value(*number) : control_text(name)))
                             : TRY(machine_.attribute(value, name));
-                            at = is_item ? end + 1 : end;
+            at = is_item ? end + 1 : end;
         }
         return value;
     }

@@ -162,7 +162,7 @@ private:
         while (!is_symbol(")")) {
             if (!of.parameters.empty()) TRY(expect_symbol(","));
             if (is_symbol(")")) break;
-            S::Parameter parameter { TRY(expect_name()) };
+            S::Parameter parameter{TRY(expect_name())};
             if (skip_symbol("="))
                 parameter.fallback = TRY(expression());
             else if (!of.parameters.empty() && of.parameters.back().fallback)
@@ -217,7 +217,7 @@ private:
         advance();
         while (current().kind != Token::Kind::block_end) {
             if (!made->assignments.empty()) TRY(expect_symbol(","));
-            Target name { TRY(expect_name()) };
+            Target name{TRY(expect_name())};
             TRY(expect_symbol("="));
             made->assignments.emplace_back(std::move(name), TRY(expression()));
         }

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "chat/jinja/from_json.h"
 
@@ -124,7 +124,7 @@ TEST(Provenance, OfClientJsonIsPlainBracketsAndAll) {
 }
 
 TEST(Limits, HostileTemplatesFailSoon) {
-    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t begin = std::clock();
     const std::string deep_calls = "{% macro m(x) %}{{ m(x) }}{% endmacro %}{{ m(1) }}";
     const std::string nest =
         "{% set n = namespace(x=[]) %}{% for i in range(100000) %}{% set n.x = [n.x] %}{% endfor %}";
@@ -155,8 +155,8 @@ TEST(Limits, HostileTemplatesFailSoon) {
           std::string("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}")}) {
         EXPECT_FALSE(render(source)) << source.substr(0, 80);
     }
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    EXPECT_LT(took.count(), 60.0);  // sanitizers and a busy machine included
+    // Of the processor, so that a busy machine does not count; without optimisation and under sanitizers.
+    EXPECT_LT((std::clock() - begin) / CLOCKS_PER_SEC, 60);
 }
 
 }  // namespace

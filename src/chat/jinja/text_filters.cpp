@@ -121,9 +121,9 @@ Result<Value> indent(Machine& machine, const Value& self, const Arguments& argum
 Result<Value> truncate(Machine& machine, const Value& self, const Arguments& arguments) {
     const auto [length, kill, end, leeway] =
         TRY(bind<4>(arguments, {"length", "killwords", "end", "leeway"}));
-    const std::int64_t most = length                     ? TRY(expect_integer(*length, "length")) : 255;
+    const std::int64_t most = length ? TRY(expect_integer(*length, "length")) : 255;
     const std::int64_t spare = leeway && !leeway->none() ? TRY(expect_integer(*leeway, "leeway")) : 5;
-    const Text tail = end                                ? TRY(expect_text(*end, "end")) : Text::control("...");
+    const Text tail = end ? TRY(expect_text(*end, "end")) : Text::control("...");
     const Text text = TRY(expect_text(self, "what is truncated"));
     const std::int64_t kept = most - static_cast<std::int64_t>(tail.characters());
     if (kept < 0) return type_error("truncate's length is smaller than its end");

@@ -174,8 +174,7 @@ Result<Window> window(const Text& text, const Value* begin, const Value* end) {
         const std::int64_t at = TRY(expect_integer(*value, "an index"));
         return at < 0 ? std::max<std::int64_t>(0, at + length) : at;
     };
-    const std::int64_t from = TRY(place(begin, 0))
-    , to = std::min(TRY(place(end, length)), length);
+    const std::int64_t from = TRY(place(begin, 0)), to = std::min(TRY(place(end, length)), length);
     if (from > to) return Window{{}, from, false};
     return Window{
         text.slice(text.byte_of(static_cast<std::size_t>(from)), text.byte_of(static_cast<std::size_t>(to))),
@@ -322,8 +321,7 @@ Result<Value> justify(Machine& machine, const Value& self, const Arguments& argu
                                 : side == Side::left ? 0
                                                      : missing / 2 + (missing & wanted & 1);
     Budget& budget = machine.budget();
-    const Text front = TRY(repeat(budget, with, before))
-    , back = TRY(repeat(budget, with, missing - before));
+    const Text front = TRY(repeat(budget, with, before)), back = TRY(repeat(budget, with, missing - before));
     return Value(TRY(join(budget, Text(), {front, own(self), back})));
 }
 Result<Value> ljust(Machine& m, const Value& self, const Arguments& a) {
@@ -340,8 +338,8 @@ Result<Value> zfill(Machine& machine, const Value& self, const Arguments& argume
     const auto [width] = TRY(bind<1>(arguments, {"width"}, 1));
     const Text& text = own(self);
     const std::size_t sign = text.view().starts_with('-') || text.view().starts_with('+') ? 1 : 0;
-    const std::int64_t missing = TRY(expect_integer(*width, "width"))
-    -static_cast<std::int64_t>(text.characters());
+    const std::int64_t missing =
+        TRY(expect_integer(*width, "width")) - static_cast<std::int64_t>(text.characters());
     const Text zeros = TRY(repeat(machine.budget(), Text::control("0"), missing));
     return Value(
         TRY(join(machine.budget(), Text(), {text.slice(0, sign), zeros, text.slice(sign, text.bytes())})));

@@ -126,7 +126,7 @@ private:
         TRY(out_.budget().step(ordered.size() * 8));
         for (const auto* item : ordered)
             if (!item->first.text()) return type_error("sort_keys needs keys that are text");
-        std::ranges::stable_sort(ordered, {}, [](const auto* item) { return item->first.text()->view(); });
+        std::ranges::sort(ordered, {}, [](const auto* item) { return item->first.text()->view(); });
         return ordered;
     }
 

@@ -146,7 +146,9 @@ Result<Value> round(Machine&, const Value& self, const Arguments& arguments) {
         return type_error("method must be common, ceil or floor");
     std::int64_t room;
     const auto* whole = integer_of(self, room);
-    if (!whole && !self.is<double>()) TRY(expect_integer(self, "round's value"));
+    if (self.undefined()) return undefined_error(*self.as<Undefined>());
+    if (!whole && !self.is<double>())
+        return type_error("round needs a number, not " + std::string(type_name(self)));
     if (how == "common") {
         if (!whole) return Value(rounded(*self.as<double>(), digits));
         const bool small = std::abs(static_cast<double>(*whole)) < 4e18;
