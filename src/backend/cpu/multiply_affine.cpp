@@ -14,13 +14,23 @@
 HWY_BEFORE_NAMESPACE();
 namespace kapitsa::cpu::HWY_NAMESPACE {
 
-template <std::uint32_t bits, typename Scale>
+/// What scales and biases are stored as: looked at once a row, so that it need not multiply the code below by
+/// three.
+enum class Scales { f32, f16, bf16 };
+struct Untyped;
+
+struct AnyAffine : MultiplyAffine<Untyped> {
+    Scales stored;
+};
+
+template <std::uint32_t bits>
 class AffineWeights {
 public:
-    using Args = MultiplyAffine<Scale>;
+    using Args = AnyAffine;
 
-    AffineWeights(const typename Args::Part& part, const Args& args, float* room)
+    AffineWeights(const Args::Part& part, const Args& args, float* room)
         : part_(part),
+          stored_(args.stored),
           columns_(args.columns),
           group_(args.group),
           groups_(columns_ / group_),
@@ -80,31 +90,49 @@ private:
 
     /// The scales and biases of neighbouring outputs, which lie one behind the other, as floats in the room.
     HWY_INLINE void widen_scales(std::size_t first, std::size_t outputs) const {
-        widen(part_.scales + first * groups_, outputs * groups_, scales_);
-        widen(part_.biases + first * groups_, outputs * groups_, biases_);
+        switch (stored_) {
+            case Scales::f32: return widen_both<float>(first, outputs);
+            case Scales::f16: return widen_both<half>(first, outputs);
+            case Scales::bf16: return widen_both<bfloat>(first, outputs);
+        }
+    }
+    template <typename Scale>
+    HWY_INLINE void widen_both(std::size_t first, std::size_t outputs) const {
+        const auto widen_one = [&](In<Untyped> from, float* to) {
+            widen(reinterpret_cast<In<Scale>>(from) + first * groups_, outputs * groups_, to);
+        };
+        widen_one(part_.scales, scales_);
+        widen_one(part_.biases, biases_);
     }
 
-    const typename Args::Part& part_;
+    const Args::Part& part_;
+    Scales stored_;
     std::size_t columns_, group_, groups_;
     const std::uint32_t* codes_end_;
     float *scales_, *biases_;  // [stream_outputs, groups]
 };
 
-#define AFFINE_BLOCKS(bits, Scale, suffix)                                                                   \
-    void affine##bits##_##suffix(const MultiplyAffine<Scale>& args, std::uint32_t first, std::uint32_t last, \
-                                 Scratch& scratch) {                                                         \
-        multiply_blocks<AffineWeights<bits, Scale>>(args, first, last, scratch);                             \
+template <std::uint32_t bits>
+void multiply_affine_blocks(const AnyAffine& args, std::uint32_t first, std::uint32_t last,
+                            Scratch& scratch) {
+    multiply_blocks<AffineWeights<bits>>(args, first, last, scratch);
+}
+
+/// `args` is a MultiplyAffine of the scales named; its layout is the same for all of them.
+void multiply_affine_of(std::uint32_t bits, int scales, const void* args, std::uint32_t first,
+                        std::uint32_t last, Scratch& scratch) {
+    AnyAffine any;
+    std::memcpy(static_cast<MultiplyAffine<Untyped>*>(&any), args, sizeof(MultiplyAffine<Untyped>));
+    any.stored = static_cast<Scales>(scales);
+    switch (bits) {
+        case 2: return multiply_affine_blocks<2>(any, first, last, scratch);
+        case 3: return multiply_affine_blocks<3>(any, first, last, scratch);
+        case 4: return multiply_affine_blocks<4>(any, first, last, scratch);
+        case 5: return multiply_affine_blocks<5>(any, first, last, scratch);
+        case 6: return multiply_affine_blocks<6>(any, first, last, scratch);
+        case 8: return multiply_affine_blocks<8>(any, first, last, scratch);
     }
-#define AFFINE_BLOCKS_OF(bits)      \
-    AFFINE_BLOCKS(bits, float, f32) \
-    AFFINE_BLOCKS(bits, half, f16)  \
-    AFFINE_BLOCKS(bits, bfloat, bf16)
-AFFINE_BLOCKS_OF(2)
-AFFINE_BLOCKS_OF(3)
-AFFINE_BLOCKS_OF(4)
-AFFINE_BLOCKS_OF(5)
-AFFINE_BLOCKS_OF(6)
-AFFINE_BLOCKS_OF(8)
+}
 
 }  // namespace kapitsa::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -112,34 +140,30 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace kapitsa::cpu {
 
-#define AFFINE_EXPORT(bits, Scale, suffix)                                                          \
-    HWY_EXPORT(affine##bits##_##suffix);                                                            \
-    static void run_affine##bits##_##suffix(const MultiplyAffine<Scale>& args, std::uint32_t first, \
-                                            std::uint32_t last, Scratch& scratch) {                 \
-        HWY_DYNAMIC_DISPATCH(affine##bits##_##suffix)(args, first, last, scratch);                  \
-    }
-#define AFFINE_EXPORTS_OF(bits)     \
-    AFFINE_EXPORT(bits, float, f32) \
-    AFFINE_EXPORT(bits, half, f16)  \
-    AFFINE_EXPORT(bits, bfloat, bf16)
-AFFINE_EXPORTS_OF(2)
-AFFINE_EXPORTS_OF(3)
-AFFINE_EXPORTS_OF(4)
-AFFINE_EXPORTS_OF(5)
-AFFINE_EXPORTS_OF(6)
-AFFINE_EXPORTS_OF(8)
+HWY_EXPORT(multiply_affine_of);
 
-#define AFFINE_NATIVES_OF(bits)                                                                            \
-    native<multiply_units<MultiplyAffine<float>>, run_affine##bits##_f32>(multiply_affine##bits##_f32),    \
-        native<multiply_units<MultiplyAffine<half>>, run_affine##bits##_f16>(multiply_affine##bits##_f16), \
-        native<multiply_units<MultiplyAffine<bfloat>>, run_affine##bits##_bf16>(                           \
-            multiply_affine##bits##_bf16)
+namespace {
 
-std::span<const Native> multiply_affine_natives() {
-    static constexpr Native natives[] = {AFFINE_NATIVES_OF(2), AFFINE_NATIVES_OF(3), AFFINE_NATIVES_OF(4),
-                                         AFFINE_NATIVES_OF(5), AFFINE_NATIVES_OF(6), AFFINE_NATIVES_OF(8)};
-    return natives;
+template <std::uint32_t bits, int scales, typename Scale>
+void run(const MultiplyAffine<Scale>& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
+    HWY_DYNAMIC_DISPATCH(multiply_affine_of)(bits, scales, &args, first, last, scratch);
 }
+
+template <std::uint32_t bits, int scales, typename Scale>
+constexpr Native native_of(Kernel<MultiplyAffine<Scale>> kernel) {
+    return native<multiply_units<MultiplyAffine<Scale>>, run<bits, scales, Scale>>(kernel);
+}
+
+#define AFFINE_NATIVES(bits)                                                                          \
+    native_of<bits, 0>(multiply_affine##bits##_f32), native_of<bits, 1>(multiply_affine##bits##_f16), \
+        native_of<bits, 2>(multiply_affine##bits##_bf16)
+constexpr Native natives[] = {AFFINE_NATIVES(2), AFFINE_NATIVES(3), AFFINE_NATIVES(4),
+                              AFFINE_NATIVES(5), AFFINE_NATIVES(6), AFFINE_NATIVES(8)};
+#undef AFFINE_NATIVES
+
+}  // namespace
+
+std::span<const Native> multiply_affine_natives() { return natives; }
 
 }  // namespace kapitsa::cpu
 #endif
