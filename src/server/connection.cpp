@@ -76,6 +76,8 @@ Connection::Connection(std::shared_ptr<asio::io_context> io, Socket socket,
 asio::awaitable<void> Connection::run() {
     error_code ignored;
     socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+    const asio::socket_base::send_buffer_size kept(static_cast<int>(setup_->options.send_buffer_bytes));
+    socket_.set_option(kept, ignored);
     bool goes_on = true;
     while (goes_on) goes_on = co_await serve_one();
     clear_deadline();

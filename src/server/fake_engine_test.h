@@ -71,9 +71,9 @@ inline void say(const Submit& request, std::string_view text) {
     EXPECT_TRUE(request.outbox->send(tokens_of(text)));
 }
 
-/// More than the kernel keeps for a reader that reads nothing.
+/// More than a small send buffer and a small receive buffer keep for a reader that reads nothing.
 inline void say_much(const Submit& request) {
-    EXPECT_TRUE(request.outbox->send(Tokens{std::vector<Emitted>(100, Emitted{.token = long_word})}));
+    EXPECT_TRUE(request.outbox->send(Tokens{std::vector<Emitted>(8, Emitted{.token = long_word})}));
 }
 
 inline void start(const Submit& request, std::uint32_t cached_tokens = 0) {

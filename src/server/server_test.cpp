@@ -137,7 +137,7 @@ TEST_F(OnSockets, AClientThatLeavesMidStreamKeepsWhatWasSaid) {
 }
 
 TEST_F(OnSockets, AReaderThatTakesNothingIsCutOff) {
-    serve({.write_timeout = 100ms});
+    serve({.send_buffer_bytes = 4096, .write_timeout = 100ms});
     RawClient client(server->port(), 4096);
     client.send(post(chat_path, chat(R"("stream":true)")));
     const auto asked = receive(script->asked);
@@ -181,7 +181,7 @@ TEST_F(OnSockets, AShutdownEndsAStreamInGoodForm) {
 }
 
 TEST_F(OnSockets, AShutdownWaitsForNobody) {
-    serve();
+    serve({.send_buffer_bytes = 4096});
     RawClient idle(server->port()), halfway(server->port()), stalled(server->port(), 4096),
         whole(server->port());
     halfway.send("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{");
