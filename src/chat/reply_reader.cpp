@@ -354,13 +354,15 @@ std::vector<ReplyPiece> ReplyReader::push(std::string_view text) {
     return impl_->run();
 }
 
-std::vector<ReplyPiece> ReplyReader::finish() {
+std::vector<ReplyPiece> ReplyReader::finish(bool cut) {
     Impl& impl = *impl_;
     impl.ending = true;
+    // A call whose name was never heard is no text either.
+    if (cut && impl.calls && impl.left().starts_with("<tool_call>")) impl.buffer.resize(impl.at);
     auto pieces = impl.run();
     if (impl.state == Impl::State::reasoning || impl.state == Impl::State::content) impl.give_held_newlines();
-    if (impl.state == Impl::State::value) impl.end_value();
-    if (impl.state == Impl::State::call) impl.end_call();
+    if (!cut && impl.state == Impl::State::value) impl.end_value();
+    if (!cut && impl.state == Impl::State::call) impl.end_call();
     for (ReplyPiece& piece : std::exchange(impl.out, {})) pieces.push_back(std::move(piece));
     return pieces;
 }

@@ -45,8 +45,10 @@ public:
 
     /// `text` is whole UTF-8. What may yet be a marker is held back; nothing else is.
     std::vector<ReplyPiece> push(std::string_view text);
-    /// The answer ended: what was held back is given out, an open call is closed if it can be.
-    std::vector<ReplyPiece> finish();
+    /// The answer ended: what was held back is given out. A call that is open is closed, which is fair to a
+    /// model that forgets a tag; but not where the answer was `cut` (its length, a stop string): half a call
+    /// must not look whole, so its arguments stay open and it has no end.
+    std::vector<ReplyPiece> finish(bool cut = false);
 
 private:
     struct Impl;

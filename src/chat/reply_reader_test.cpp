@@ -72,6 +72,25 @@ TEST(ReplyReader, SplitsReasoningThatTheAnswerOpens) {
     EXPECT_EQ(meaning.content, "answer\n");
 }
 
+TEST(ReplyReader, HalfACallOfACutAnswerDoesNotLookWhole) {
+    const std::string whole =
+        "<tool_call>\n<function=write>\n<parameter=path>\na.py\n</parameter>\n"
+        "<parameter=text>\nx = 1\ny = 2\n</parameter>\n</function>\n</tool_call>";
+    for (std::size_t bytes = 1; bytes < whole.size(); ++bytes) {
+        ReplyReader reader(format, "", tools());
+        Meaning meaning;
+        add(meaning, reader.push(whole.substr(0, bytes)));
+        add(meaning, reader.finish(/*cut=*/true));
+        const bool function_closed = bytes >= whole.find("</function>") + 11;
+        EXPECT_EQ(meaning.ended, function_closed ? 1u : 0u) << bytes;
+        for (const auto& [name, arguments] : meaning.calls)
+            EXPECT_EQ(Json::accept(arguments), function_closed) << arguments;
+        if (bytes >= 11) {  // the marker is one token: there is no half of it
+            EXPECT_EQ(meaning.content, "") << bytes;
+        }
+    }
+}
+
 TEST(ReplyReader, LeavesTagsInProseAlone) {
     for (const char* text :
          {"Use <think> and </think>.", "the <tool_call> tag", "`<tool_call>\n<function=look>`",

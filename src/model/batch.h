@@ -19,7 +19,8 @@ struct Batch {
 
     std::uint32_t segments = 0, tiles = 0;
     Address all;  // SegmentRows [segments]; tiles: of attention, see kernels/attend.h
-    // The same segments once more, by how the recurrent layers take them.
+    // The same rows once more, by how the recurrent layers take them: chunks first, then what is left row by
+    // row.
     std::uint32_t stepped = 0, stepped_rows_max = 0, chunked = 0;
     Address by_rows;    // SegmentRows [stepped]: drafts and short chains
     Address by_chunks;  // SegmentRows [chunked]: long chains

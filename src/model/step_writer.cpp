@@ -85,8 +85,7 @@ void StepWriter::add_segment(const Segment& segment, std::vector<DraftSegment>& 
     pages_.values.insert(pages_.values.end(), segment.pages.begin(),
                          segment.pages.begin() + pages_for(segment.committed + segment.rows));
     all_.values.push_back(rows);
-    const bool chunked = segment.commit && segment.rows > longest_stepped;
-    (chunked ? by_chunks_ : by_rows_).values.push_back(rows);
+    add_recurrent(rows);
     if (segment.commit) {
         commit_paths_.values.push_back(
             {segment.sequence, std::uint32_t(commit_rows_.values.size()), segment.rows});
@@ -108,6 +107,26 @@ void StepWriter::add_segment(const Segment& segment, std::vector<DraftSegment>& 
         kept_rows_.values.push_back(row);
     }
     drafts.push_back(std::move(draft));
+}
+
+/// A long chain is taken in chunks on the grid of the sequence; but a last one of few rows row by row, as it
+/// would be had it come alone. So a prompt that is cut at the grid has the same bits wherever it is cut.
+void StepWriter::add_recurrent(const SegmentRows& rows) {
+    if (!rows.commit || rows.rows <= longest_stepped) {
+        by_rows_.values.push_back(rows);
+        return;
+    }
+    const std::uint32_t rest = (rows.committed + rows.rows) % delta_chunk_rows;
+    const std::uint32_t tail = rest <= longest_stepped ? rest : 0;
+    SegmentRows chunks = rows;
+    chunks.rows -= tail;
+    by_chunks_.values.push_back(chunks);
+    if (tail == 0) return;
+    SegmentRows last = rows;
+    last.first_row += chunks.rows;
+    last.committed += chunks.rows;
+    last.rows = tail;
+    by_rows_.values.push_back(last);
 }
 
 void StepWriter::send_all() {

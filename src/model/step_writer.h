@@ -55,6 +55,7 @@ private:
     void clear();
     void add_rows(const Step& step, const Segment& segment);
     void add_segment(const Segment& segment, std::vector<DraftSegment>& drafts, const Step& step);
+    void add_recurrent(const SegmentRows& rows);
     void send_all();
 
     Backend* backend_;

@@ -63,6 +63,11 @@ Parsed<ToolCall> parse_call(const Json& call, const std::string& path) {
     else
         parsed.arguments = TRY(inner.string("arguments")).value_or("");
     if (parsed.arguments.empty()) parsed.arguments = "{}";
+    // A model may have written what is no object, and the client sends it back with the history. Templates
+    // walk over an object's members, so the text becomes one: the conversation goes on, and the model sees
+    // what it wrote.
+    if (const auto object = parse_json(parsed.arguments); !object || !object->is_object())
+        parsed.arguments = dump_json(Json{{"arguments", parsed.arguments}});
     return parsed;
 }
 

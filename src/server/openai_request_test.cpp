@@ -141,6 +141,20 @@ TEST(ChatRequest, ABadFieldIsRefusedByItsName) {
     for (const auto& [fields, param] : cases) EXPECT_EQ(param_of(with(fields)), param) << fields;
 }
 
+TEST(ChatRequest, ArgumentsInTheHistoryThatAreNoObjectBecomeOne) {
+    for (const char* wrote : {R"({"a":)", "[1]", "plain"}) {
+        const Json call = {
+            {"id", "1"}, {"type", "function"}, {"function", {{"name", "f"}, {"arguments", wrote}}}};
+        const Json body = {{"messages",
+                            {{{"role", "user"}, {"content", "x"}},
+                             {{"role", "assistant"}, {"content", nullptr}, {"tool_calls", {call}}},
+                             {{"role", "tool"}, {"tool_call_id", "1"}, {"content", "bad"}}}}};
+        const auto request = parse_chat_request(parsed(body.dump()), facts);
+        ASSERT_TRUE(request) << wrote;
+        EXPECT_EQ(request->conversation.messages[1].calls[0].arguments, (Json{{"arguments", wrote}}.dump()));
+    }
+}
+
 TEST(ChatRequest, ABadMessageIsRefusedByItsPlace) {
     const std::pair<const char*, const char*> cases[] = {
         {R"({})", "messages"},

@@ -130,10 +130,8 @@ void Reply::finish(std::vector<ReplyPiece>& pieces) {
         if (stops_.found()) keep_tokens_ = tokens_within(*stops_.found());
         read(stops_.finish(), pieces);
     }
-    // The reader closes an open call, which is fair to a model that forgets the tag. A stop string has cut
-    // it.
     if (stops_.found() && calls_ended_ < calls_begun_) was_cut_ = true;
-    if (reader_) append_pieces(heard(reader_->finish()), pieces);
+    if (reader_) append_pieces(heard(reader_->finish(was_cut_ || stops_.found())), pieces);
 }
 
 std::vector<ReplyPiece> Reply::heard(std::vector<ReplyPiece> pieces) {

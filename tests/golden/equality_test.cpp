@@ -141,6 +141,26 @@ TEST_P(Equality, SequencesInOneStepDoNotDisturbEachOther) {
     }
 }
 
+TEST_P(Equality, APromptCutAtTheGridHasTheBitsOfThePromptWhole) {
+    ModelCase model(GetParam().folder);
+    for (const std::size_t length : {70u, 144u, 200u, 257u}) {
+        const auto tokens = random_tokens(length);
+        auto whole = model.begin(0);
+        const Logits expected = model.chain(whole, tokens);
+        for (const std::size_t chunk : {64u, 128u, 192u}) {
+            auto cut = model.begin(1);
+            Logits logits;
+            for (std::size_t at = 0; at < length; at += chunk) {
+                const Logits part = model.chain(
+                    cut, {tokens.begin() + std::ptrdiff_t(at),
+                          tokens.begin() + std::ptrdiff_t(std::min<std::size_t>(at + chunk, length))});
+                logits.insert(logits.end(), part.begin(), part.end());
+            }
+            ASSERT_EQ(logits, expected) << length << " tokens, cut every " << chunk;
+        }
+    }
+}
+
 TEST_P(Equality, TheNumberOfThreadsChangesNothing) {
     const auto tokens = random_tokens(90), next = random_tokens(5);
     std::vector<Logits> expected;

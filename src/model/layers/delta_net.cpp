@@ -66,13 +66,13 @@ void DeltaNet::add(Tensor x, Tensor y, const Batch& batch, const ModelMemory& me
     r.copy_rows(beta, batch.kept_rows, batch.kept_at, batch.kept, mine.kept_beta);
 
     const Tensor o = r.place(batch.rows, s.value_heads * s.value_width);
+    r.launch(delta_chunks_f32,
+             {in(qkv), in(g), in(beta), in<SegmentRows>(batch.by_chunks), out<float>(mine.states), out(o),
+              batch.chunked, s.key_heads, s.value_heads, s.key_width, s.value_width});
     r.launch(delta_rows_f32,
              {in(qkv), in(g), in(beta), in<int>(batch.parents), in<SegmentRows>(batch.by_rows),
               out<float>(mine.states), out(o), batch.stepped, s.key_heads, s.value_heads, s.key_width,
               s.value_width, batch.stepped_rows_max});
-    r.launch(delta_chunks_f32,
-             {in(qkv), in(g), in(beta), in<SegmentRows>(batch.by_chunks), out<float>(mine.states), out(o),
-              batch.chunked, s.key_heads, s.value_heads, s.key_width, s.value_width});
     const Tensor gated = r.place(batch.rows, s.value_heads * s.value_width);
     r.launch(gated_rms_norm_f32, {in(o), in(z), in(norm_), out(gated), batch.rows, s.value_heads,
                                   s.value_width, numbers_.epsilon});
