@@ -138,7 +138,8 @@ struct AttendCase {
     }
 };
 
-constexpr Shape shapes[] = {{2, 2, 5}, {3, 1, 16}, {8, 2, 64}, {8, 1, 33}, {4, 1, 256}};
+constexpr Shape shapes[] = {{2, 2, 5},   {3, 1, 16}, {8, 2, 64}, {8, 1, 33},
+                            {4, 1, 256}, {20, 1, 7}, {64, 1, 8}};
 constexpr uint commits[] = {0, 1, 5, 15, 16, 17, 31, 33, 50};
 
 TEST_P(Attention, OverAChainIsTheSoftmaxOfWhatIsBefore) {
