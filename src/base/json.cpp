@@ -1,6 +1,8 @@
 #include "base/json.h"
 
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <unordered_set>
 #include <vector>
 
@@ -99,6 +101,37 @@ private:
     std::vector<Level> levels_;
 };
 
+/// The UTF-16 unit that an escape at `at` names ("\\uD83D"), or nothing.
+std::optional<unsigned> escaped_unit(std::string_view text, std::size_t at) {
+    if (text.substr(at, 2) != "\\u" || text.size() - at < 6) return std::nullopt;
+    unsigned unit = 0;
+    const auto [end, error] = std::from_chars(text.data() + at + 2, text.data() + at + 6, unit, 16);
+    if (error != std::errc{} || end != text.data() + at + 6) return std::nullopt;
+    return unit;
+}
+
+/// Half a surrogate pair, escaped, becomes U+FFFD. JavaScript programs cut texts between the halves of an
+/// emoji and send what is left for as long as it stands in their history.
+std::string mend_surrogates(std::string_view text) {
+    std::string mended(text);
+    for (std::size_t at = 0; at + 1 < text.size();) {
+        if (text[at] != '\\') {
+            ++at;
+            continue;
+        }
+        const auto unit = escaped_unit(text, at);
+        if (!unit || *unit < 0xD800 || *unit > 0xDFFF) {
+            at += 2;
+            continue;
+        }
+        const auto next = *unit < 0xDC00 ? escaped_unit(text, at + 6) : std::nullopt;
+        const bool pair = next && *next >= 0xDC00 && *next <= 0xDFFF;
+        if (!pair) mended.replace(at, 6, "\\uFFFD");
+        at += pair ? 12 : 6;
+    }
+    return mended;
+}
+
 }  // namespace
 
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
@@ -110,6 +143,8 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
     // The parser would take a zero byte for the end of the text, and what follows for nothing.
     if (const std::size_t zero = text.find('\0'); zero != text.npos)
         return fail(Fault::invalid_input, "not valid JSON: a zero byte (byte " + std::to_string(zero) + ")");
+    std::string mended;
+    if (text.find("\\u") != text.npos) text = mended = mend_surrogates(text);
     Builder builder(limits);
     if (!Json::sax_parse(text, &builder))
         return fail(Fault::invalid_input, "not valid JSON: " + builder.refusal);

@@ -22,7 +22,8 @@ struct JsonLimits {
 };
 
 /// Parses one document. Refuses, with the byte and the reason: text that is not JSON, double keys, what
-/// breaks a limit, bytes that are not UTF-8. Numbers are int64, uint64 or double.
+/// breaks a limit, bytes that are not UTF-8. An escaped half of a surrogate pair is read as U+FFFD. Numbers
+/// are int64, uint64 or double.
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 
 /// One line, keys in their order, non-ASCII kept. Invalid UTF-8 becomes U+FFFD. The separators are those

@@ -29,6 +29,18 @@ TEST(ParseJson, RefusesWhatBreaksALimitAndSaysWhich) {
     EXPECT_NE(why(std::string_view("[1]\0x", 5)).find("a zero byte (byte 3)"), std::string::npos);
 }
 
+TEST(ParseJson, HalfASurrogatePairBecomesAReplacementCharacter) {
+    const auto text = [](const char* json) { return parse_json(json)->get<std::string>(); };
+    EXPECT_EQ(text(R"("a\ud83d")"), "a\xEF\xBF\xBD");
+    EXPECT_EQ(text(R"("\ude00b")"),
+              "\xEF\xBF\xBD"
+              "b");
+    EXPECT_EQ(text(R"("\ud83d\ude00")"), "\xF0\x9F\x98\x80");
+    EXPECT_EQ(text(R"("\ud83d\ud83d\ude00")"), "\xEF\xBF\xBD\xF0\x9F\x98\x80");
+    EXPECT_EQ(text(R"("\\ud83d")"), "\\ud83d");
+    EXPECT_FALSE(parse_json(R"("\ud8")"));
+}
+
 TEST(ParseJson, AMillionOpenBracketsAreRefusedWithoutRecursion) {
     EXPECT_FALSE(parse_json(std::string(1'000'000, '[')));
 }
