@@ -175,7 +175,9 @@ std::uint64_t Checkpoint::weight_bytes() const {
 }
 
 Result<std::string> Checkpoint::tokenizer_json() const {
-    return read_text_file(inside(path, "tokenizer.json"), tokenizer_bytes_max);
+    const std::string file = inside(path, "tokenizer.json");
+    if (!present(file)) return fail(Fault::invalid_input, path + " has no tokenizer.json" + folder_holds);
+    return read_text_file(file, tokenizer_bytes_max);
 }
 
 std::string Checkpoint::token_text(std::string_view name) const {
