@@ -68,8 +68,7 @@ void Arguments::text(const char* names, std::string& into, const char* placehold
         into = value;
         return !value.empty();
     };
-    options_.push_back({names, placeholder, std::string(placeholder) + " that is not empty", purpose,
-                        into.empty() ? standard : into, take});
+    options_.push_back({names, placeholder, placeholder, purpose, into.empty() ? standard : into, take});
 }
 
 void Arguments::number(const char* names, std::uint64_t& into, std::uint64_t least, std::uint64_t most,
@@ -143,8 +142,7 @@ Status Arguments::take_option(const Option& option, std::string_view name,
 }
 
 Status Arguments::take_word(std::string_view word) {
-    if (!words_)
-        return refuse(command_ + " takes options alone, and " + in_quotes(word) + " belongs to none of them");
+    if (!words_) return refuse(in_quotes(word) + " is no option, and " + command_ + " takes nothing else");
     std::optional<std::string>& into = *words_->into;
     into = into ? *into + " " + std::string(word) : std::string(word);
     return Done{};
@@ -166,7 +164,7 @@ Result<Arguments::Wanted> Arguments::parse(std::span<const char* const> words) {
         auto [name, value] = split(word);
         const Option* option = find(name);
         if (!option)
-            return refuse(command_ + " has no option " + std::string(name) +
+            return refuse("there is no option " + std::string(name) +
                           (words_ ? " (words that begin with a dash stand behind --)" : ""));
         if (!value && option->is_flag()) value = "";
         if (!value && i + 1 < words.size()) value = words[++i];

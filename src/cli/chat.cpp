@@ -82,12 +82,14 @@ private:
         Reply reply(service_.tokenizer(), {.reader = service_.reader(prompt, nullptr)});
         Speaker speaker(stdout, manner_);
         Message said = message("assistant", {});
+        Status output = Done{};
         const auto say = [&](const std::vector<ReplyPiece>& pieces) {
             for (const auto& piece : pieces)
                 if (piece.kind == ReplyPiece::Kind::content) said.content += piece.text;
             speaker.say(pieces);
+            output = flush_output();
         };
-        while (!reply.ended() && !Interrupts::came() && !std::ferror(stdout)) {
+        while (!reply.ended() && !Interrupts::came() && output) {
             const bool closed =
                 ticket.outbox->closed();  // asked first: what it still holds is then all there is
             if (auto event = ticket.outbox->poll())
@@ -101,7 +103,8 @@ private:
         if (reply.engine_runs()) service_.cancel(ticket.id, reply.keep_tokens());
         speaker.finish();
         if (reply.error()) return fail(*reply.error());
-        TRY(flush_output());
+        TRY(output);
+
         notes(reply, speaker);
         return said;
     }

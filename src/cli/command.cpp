@@ -36,7 +36,7 @@ std::unexpected<Error> unknown(Commands commands, std::string_view name) {
     std::string names;
     for (const Command* command : commands) names += (names.empty() ? "" : ", ") + std::string(command->name);
     const std::string what = name.starts_with('-')
-                                 ? "kapitsa has no option " + std::string(name) + " before a command"
+                                 ? "there is no option " + std::string(name) + " before a command"
                                  : "there is no command " + in_quotes(name);
     return fail(Fault::invalid_input, what + ": the commands are " + names + "; kapitsa --help says more");
 }

@@ -61,13 +61,11 @@ struct LineEditor::Impl {
     }
     static const char* show_prompt(EditLine* editor) { return of(editor).prompt; }
 
-    /// Leaves the line as it stands, the cursor behind it.
+    /// An Enter that gives the line up: so the cursor comes to stand below all of it.
     static unsigned char interrupt(EditLine* editor, int) {
         of(editor).interrupted = true;
-        const LineInfo* line = el_line(editor);
-        el_cursor(editor, static_cast<int>(line->lastchar - line->cursor));
-        el_set(editor, EL_REFRESH);
-        return CC_EOF;
+        el_push(editor, "\n");
+        return CC_NORM;
     }
 
     /// libedit answers the signal: it gives the terminal back, stops the program, and redraws afterwards.
@@ -151,15 +149,13 @@ LineEditor::Input LineEditor::Impl::read_line(const char* shown) {
     interrupted = false;
     int bytes = 0;
     const char* line = el_gets(editor, &bytes);
-    if (interrupted || !line || bytes <= 0) {
+    if (!line || bytes <= 0) {
         std::fputs("\n", stdout);
-        if (!interrupted) return {Input::Kind::end};
-        const LineInfo* given_up = el_line(editor);
-        return {Input::Kind::interrupted, std::string(given_up->buffer, given_up->lastchar)};
+        return {Input::Kind::end};
     }
     std::string text(line, static_cast<std::size_t>(bytes));
     if (text.ends_with('\n')) text.pop_back();
-    return {Input::Kind::text, std::move(text)};
+    return {interrupted ? Input::Kind::interrupted : Input::Kind::text, std::move(text)};
 }
 
 LineEditor::Input LineEditor::read() {

@@ -56,20 +56,17 @@ void Speaker::say(std::span<const ReplyPiece> pieces) {
         std::fwrite(text.data(), 1, text.size(), out_);
         line_begun_ = text.back() != '\n';
     }
-    std::fflush(out_);
 }
 
 void Speaker::finish() {
     end_line();
     turn(false);
-    std::fflush(out_);
 }
 
 void Speaker::note(const std::string& line) {
     if (manner_ == Manner::file) return;
     const bool dim = manner_ == Manner::dim;
     std::fprintf(out_, "%s%s%s\n", dim ? dim_on : "", line.c_str(), dim ? dim_off : "");
-    std::fflush(out_);
 }
 
 }  // namespace kapitsa

@@ -23,6 +23,7 @@ enum class Manner {
 };
 Manner manner_of(std::FILE* stream);
 
+/// Writes, and leaves it to the caller to flush.
 class Speaker {
 public:
     Speaker(std::FILE* out, Manner manner) : out_(out), manner_(manner) {}

@@ -52,7 +52,7 @@ Status check_folder(const std::string& folder) {
 Result<Json> read_object(const std::string& path, const JsonLimits& limits) {
     const std::string text = without_python_words(TRY(read_text_file(path, limits.bytes)));
     Result<Json> json = parse_json(text, limits);
-    if (!json) return fail(std::move(json.error()).because(path));
+    if (!json) return fail(Fault::corrupt_file, path + ": " + json.error().message);
     if (!json->is_object()) return fail(Fault::corrupt_file, path + " is not a JSON object");
     return json;
 }
