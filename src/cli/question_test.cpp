@@ -11,6 +11,8 @@ namespace {
 
 using testing::HasSubstr;
 
+constexpr int not_open = 1000;
+
 /// What comes of the words and a pipe that holds `piped`.
 Result<std::string> asked(const std::optional<std::string>& words, std::string_view piped) {
     int ends[2];
@@ -39,7 +41,7 @@ TEST(Question, IsWhatThereIsOfTheTwo) {
     EXPECT_EQ(asked(std::nullopt, "  Good morning!\n\n").value(), "  Good morning!");
     EXPECT_EQ(asked("Good morning!", "").value(), "Good morning!");
     EXPECT_EQ(asked("Good morning!", " \n\t\n").value(), "Good morning!");
-    EXPECT_EQ(read_question("Good morning!", -1).value(), "Good morning!");  // standard input is closed
+    EXPECT_EQ(read_question("Good morning!", not_open).value(), "Good morning!");  // standard input is closed
 }
 
 TEST(Question, OfBlanksAloneIsRefusedWithASentence) {
