@@ -210,7 +210,7 @@ Parsed<std::unique_ptr<Answer>> begin_chat(ModelService& model, const HttpReques
         error.param = "messages";
         return std::unexpected(std::move(error));
     }
-    TRY(check_room(model, *prompt));
+    TRY(check_room(model, *prompt, "messages"));
 
     std::unique_ptr<ChatAnswer> answer;
     if (settings.stream)

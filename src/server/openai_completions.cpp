@@ -136,7 +136,7 @@ Parsed<std::unique_ptr<Answer>> begin_completion(ModelService& model, const Http
         else
             prompts.push_back({"", std::move(std::get<std::vector<Token>>(given))});
         if (prompts.back().tokens.empty()) return bad_field("prompt", "prompt is empty");
-        TRY(check_room(model, prompts.back()));
+        TRY(check_room(model, prompts.back(), "prompt"));
     }
 
     auto answer = std::make_unique<CompletionAnswer>(model, settings, prompts.size() * settings.choices);

@@ -4,9 +4,11 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -46,6 +48,12 @@ public:
             bytes.remove_prefix(static_cast<std::size_t>(sent));
         }
         return true;
+    }
+
+    /// Whether the server ends the connection by then. What it sends is kept.
+    bool ends_within(std::chrono::milliseconds time) {
+        pollfd wanted{socket_, POLLIN, 0};
+        return ::poll(&wanted, 1, static_cast<int>(time.count())) > 0 && !receive();
     }
 
     /// Everything up to and with `mark`; what came if the connection ended first. What follows is kept.
