@@ -78,7 +78,7 @@ asio::awaitable<bool> Connection::serve_one() {
     set_reading(true);
     const bool heard = co_await hear();
     if (!heard) co_return false;
-    Incoming incoming(setup_->options);
+    Incoming incoming(setup_->options, setup_->body_bytes);
     set_deadline(setup_->options.header_timeout);
     error_code error;
     co_await http::async_read_header(socket_, buffer_, incoming.parser, into(error));
@@ -105,6 +105,7 @@ asio::awaitable<bool> Connection::serve_one() {
 
     set_reading(false);
     Handled handled = handle_request(setup_->model, request, waker());
+    incoming.drop_body();
     if (const auto* response = std::get_if<HttpResponse>(&handled)) {
         const bool sent = co_await respond(request, *response, keep_alive);
         co_return (sent && keep_alive);
@@ -133,18 +134,17 @@ asio::awaitable<bool> Connection::read_body(Incoming& incoming) {
         if (!sent) co_return false;
     }
     incoming.parser.eager(true);
-    const std::string& body = incoming.parser.get().body();
     std::size_t piece_end = 0;
     while (incoming.body_left()) {
-        if (body.size() >= piece_end) {  // a client that sends a byte now and then gets no more time by it
+        if (incoming.body_bytes() >= piece_end) {  // a client that sends a byte now and then gains no time
             set_deadline(setup_->options.body_timeout);
-            piece_end = body.size() + body_piece_bytes;
+            piece_end = incoming.body_bytes() + body_piece_bytes;
         }
         error_code error;
         co_await http::async_read_some(socket_, buffer_, incoming.parser, into(error));
-        if (!error) continue;
+        const auto wrong = error ? incoming.refusal(error) : incoming.count_body();
+        if (!error && !wrong) continue;
         clear_deadline();
-        const auto wrong = incoming.refusal(error);
         if (wrong) co_await refuse(incoming, *wrong);
         co_return false;
     }
@@ -167,7 +167,7 @@ asio::awaitable<bool> Connection::carry(Answer& answer, const HttpRequest& reque
         std::string head = response_head(200, "text/event-stream; charset=utf-8",
                                          can_chunk ? chunked : until_close, keep_alive, headers);
         well = co_await write(std::move(head));
-        log_info(request.method + " " + request.path + " 200, streams");
+        log_info(request.method + " " + excerpt(request.path) + " 200, streams");
         if (well) well = co_await carry_stream(answer, can_chunk);
     } else {
         for (;;) {
@@ -218,7 +218,7 @@ asio::awaitable<bool> Connection::respond(const HttpRequest& request, const Http
     auto headers = cors_headers(setup_->access, request);
     headers.insert(headers.end(), response.headers.begin(), response.headers.end());
     headers.emplace_back("x-request-id", random_id("req_"));
-    log_info(request.method + " " + request.path + " " + std::to_string(response.status));
+    log_info(excerpt(request.method) + " " + excerpt(request.path) + " " + std::to_string(response.status));
     std::string bytes =
         response_head(response.status, response.content_type, static_cast<std::int64_t>(response.body.size()),
                       keep_alive && !stopping_, headers);

@@ -25,11 +25,12 @@ namespace kapitsa {
 
 class Incoming;
 
-/// What all connections share and none changes.
+/// What all connections share and, but for the account of their bodies, none changes.
 struct ServerSetup {
     ModelService& model;  // outlives the server
     ServerOptions options;
     AccessRules access;
+    mutable std::atomic<std::size_t> body_bytes = 0;  // in memory, of all requests that are being read
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {

@@ -7,7 +7,15 @@ namespace kapitsa {
 
 namespace http = boost::beast::http;
 
-Incoming::Incoming(const ServerOptions& options) : options_(options) {
+namespace {
+
+// Of requests other than POST, which have no use for one; some clients send "{}" all the same.
+constexpr std::uint64_t idle_body_bytes = 64u << 10;
+
+}  // namespace
+
+Incoming::Incoming(const ServerOptions& options, std::atomic<std::size_t>& all_bodies)
+    : options_(options), all_bodies_(all_bodies) {
     parser.header_limit(static_cast<std::uint32_t>(options.header_bytes));
     parser.body_limit(options.body_bytes);
 }
@@ -22,10 +30,26 @@ std::optional<ApiError> Incoming::take_head(const AccessRules& access) {
     if (!target) return target.error();
     if (auto wrong = check_access(access, request)) return wrong;
     if (auto wrong = check_route(request)) return wrong;
+    const auto length = parser.content_length();
+    if (request.method != "POST" && body_left() && (!length || *length > idle_body_bytes))
+        return ApiError{
+            413, "a " + excerpt(request.method) + " request has no such body", {}, "request_too_large"};
     const auto waits = kapitsa::waits_for_continue(request);
     if (!waits) return waits.error();
     waits_for_continue_ = *waits;
     return std::nullopt;
+}
+
+std::optional<ApiError> Incoming::count_body() {
+    const std::size_t more = body_bytes() - counted_;
+    counted_ += more;
+    if (all_bodies_.fetch_add(more) + more <= options_.all_bodies_bytes) return std::nullopt;
+    return ApiError{503, "too many large requests are being read; try again", {}, "overloaded", 2};
+}
+
+void Incoming::drop_body() {
+    request.body = std::string();
+    all_bodies_ -= std::exchange(counted_, 0);
 }
 
 std::optional<ApiError> Incoming::refusal(const boost::system::error_code& error) const {

@@ -131,6 +131,7 @@ private:
             connection->strand(), [connection] { return connection->run(); },
             [this, connection](const std::exception_ptr& failure) {
                 report(failure);
+                if (failure) connection->abort();  // it did not come to its own end
                 asio::post(strand_, [this, connection] { forget(connection); });
             });
     }
@@ -203,7 +204,7 @@ Result<std::unique_ptr<Server>> Server::start(ModelService& model, const ServerO
     error_code ignored;
     if (access.any_address) access.hosts.push_back(asio::ip::host_name(ignored));
     auto acceptor = TRY(listen(*io, address));
-    auto setup = std::make_shared<const ServerSetup>(ServerSetup{model, options, std::move(access)});
+    auto setup = std::make_shared<const ServerSetup>(model, options, std::move(access));
     return std::make_unique<ListeningServer>(std::move(setup), std::move(io), std::move(acceptor));
 }
 

@@ -44,6 +44,44 @@ TEST_F(Hostile, ABodyThatIsTooLargeIsRefusedBeforeItIsRead) {
     EXPECT_THAT(chunks.read_response(), StartsWith("HTTP/1.1 413 "));
 }
 
+TEST_F(Hostile, BodiesTogetherAreBoundedAndOneThatIsAnsweredNoLongerCounts) {
+    serve({.all_bodies_bytes = 150'000});
+    const std::string large = post(chat_path, chat(R"("user":")" + std::string(100'000, 'x') + "\""));
+    RawClient first(server->port()), second(server->port());
+    for (RawClient* client : {&first, &second}) {  // one after the other there is room for both
+        client->send(large);
+        const auto asked = receive(script->asked);
+        ASSERT_TRUE(asked);
+        finish(*asked);
+        EXPECT_THAT(client->read_response(), StartsWith("HTTP/1.1 200 "));
+    }
+    for (RawClient* client : {&first, &second}) client->send(large.substr(0, large.size() - 1));
+    bool first_ends = false, second_ends = false;
+    for (int i = 0; i < 1000 && !first_ends && !second_ends; ++i) {
+        first_ends = first.has_received_within(5ms);
+        second_ends = second.has_received_within(5ms);
+    }
+    ASSERT_NE(first_ends, second_ends);
+    const std::string refused = (first_ends ? first : second).read_response();
+    EXPECT_THAT(refused, StartsWith("HTTP/1.1 503 "));
+    EXPECT_THAT(refused, HasSubstr("Retry-After: 2\r\n"));
+    (first_ends ? second : first).send("}");
+    EXPECT_TRUE(receive(script->asked));
+}
+
+TEST_F(Hostile, OnlyPostsHaveLargeBodies) {
+    serve({.api_key = "secret"});
+    for (const char* method : {"GET /health", "OPTIONS /v1/completions", "HEAD /"})
+        for (const char* length : {"Content-Length: 1000000", "Transfer-Encoding: chunked"})
+            EXPECT_THAT(
+                exchange(std::string(method) + " HTTP/1.1\r\nHost: localhost\r\nx-api-key: secret\r\n" +
+                         length + "\r\n\r\n"),
+                StartsWith("HTTP/1.1 413 "))
+                << method << length;
+    EXPECT_THAT(exchange("GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"),
+                StartsWith("HTTP/1.1 200 "));
+}
+
 TEST_F(Hostile, AHeaderThatIsTooLongIsRefused) {
     serve();
     EXPECT_THAT(exchange(get("/health", "X-Long: " + std::string(40'000, 'x') + "\r\n")),
