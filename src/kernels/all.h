@@ -5,6 +5,7 @@
 #include "kernels/delta_net.h"
 #include "kernels/elementwise.h"
 #include "kernels/embed.h"
+#include "kernels/mamba2.h"
 #include "kernels/multiply.h"
 #include "kernels/rms_norm.h"
 #include "kernels/short_conv.h"

@@ -20,7 +20,7 @@ struct ModelShape {
     std::uint32_t vocabulary = 0, width = 0, layers = 0;
     std::uint32_t context = 0;  // tokens it was made for
     std::vector<AttentionShape> attention;
-    std::vector<DeltaNetShape> delta_net;
+    std::vector<RecurrentShape> recurrent;
     std::uint64_t decode_bytes = 0;  // weights read to compute one token
 };
 

@@ -161,6 +161,12 @@ Tensor Recorder::swiglu(Tensor gate, Tensor up) {
     return y;
 }
 
+Tensor Recorder::squared_relu(Tensor x) {
+    const Tensor y = place(x.rows, x.columns);
+    launch(squared_relu_f32, {in(x), out(y), x.rows * x.columns});
+    return y;
+}
+
 void Recorder::copy_rows(Tensor x, Address from, Address to, std::uint32_t rows, Address y) {
     launch(copy_rows_f32, {in(x), in<uint>(from), in<uint>(to), out<float>(y), rows, x.columns});
 }

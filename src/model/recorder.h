@@ -62,6 +62,7 @@ public:
         return y;
     }
     Tensor swiglu(Tensor gate, Tensor up);
+    Tensor squared_relu(Tensor x);
     /// Rows of x, `from` (null: all) to `to` (null: all) of y, which somebody else owns.
     void copy_rows(Tensor x, Address from, Address to, std::uint32_t rows, Address y);
 

@@ -29,6 +29,21 @@ struct Weight {
         if (form == Form::affine) return elements * bits / 8 + 2 * (elements / group) * bytes_of(scale_form);
         return elements * bytes_of(form);
     }
+    /// Rows [first, first + count), in the same bytes.
+    Weight slice(std::uint32_t first, std::uint32_t count) const {
+        CHECK(first <= rows && count <= rows - first);
+        Weight part = *this;
+        part.rows = count;
+        if (form == Form::affine) {
+            part.data = data + std::uint64_t(first) * columns * bits / 8;
+            const std::uint64_t skipped = std::uint64_t(first) * (columns / group) * bytes_of(scale_form);
+            part.scales = scales + skipped;
+            part.biases = biases + skipped;
+        } else {
+            part.data = data + std::uint64_t(first) * columns * bytes_of(form);
+        }
+        return part;
+    }
     static std::uint64_t bytes_of(Form form) { return form == Form::f32 ? 4 : 2; }
 };
 

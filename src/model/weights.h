@@ -4,6 +4,7 @@
 // Matrices are used where they are mapped when the device shares the host's memory; vectors become f32.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,19 @@ public:
 
     /// The matrix of a module: `module`.weight, quantised if `module`.scales exists.
     Result<Weight> matrix(const std::string& module, std::uint32_t rows, std::uint32_t columns);
+    /// Matrices that the file holds as one, one below the other: their rows, from the top.
+    template <std::size_t count>
+    Result<std::array<Weight, count>> stacked(const std::string& module,
+                                              const std::array<std::uint32_t, count>& rows,
+                                              std::uint32_t columns) {
+        std::uint32_t all = 0;
+        for (const std::uint32_t part : rows) all += part;
+        const Weight whole = TRY(matrix(module, all, columns));
+        std::array<Weight, count> parts;
+        for (std::uint32_t i = 0, first = 0; i < count; first += rows[i++])
+            parts[i] = whole.slice(first, rows[i]);
+        return parts;
+    }
     /// A tensor as floats on the host, for vectors that are prepared once.
     Result<std::vector<float>> floats(const std::string& tensor, const std::vector<std::uint64_t>& shape);
     /// Floats to the device.

@@ -75,8 +75,8 @@ TEST_P(Equality, CommittingAnyPathEqualsHavingDecodedIt) {
         model.step({{&drafted, tokens, parents, false}});
         model.accept(drafted, path);
         for (const std::uint32_t row : path) model.chain(decoded, {tokens[row]});
-        for (std::uint32_t layer = 0; layer < model.runner().shape().delta_net.size(); ++layer) {
-            ASSERT_EQ(*model.runner().delta_state(0, layer), *model.runner().delta_state(1, layer));
+        for (std::uint32_t layer = 0; layer < model.runner().shape().recurrent.size(); ++layer) {
+            ASSERT_EQ(*model.runner().recurrent_state(0, layer), *model.runner().recurrent_state(1, layer));
             ASSERT_EQ(*model.runner().conv_tail(0, layer), *model.runner().conv_tail(1, layer));
         }
         for (int more = 0; more < 4; ++more) {

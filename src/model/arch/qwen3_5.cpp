@@ -253,14 +253,14 @@ private:
                   .layers = n.layers,
                   .context = n.context,
                   .attention = {},
-                  .delta_net = {},
+                  .recurrent = {},
                   .decode_bytes = head_.bytes()};
         for (const Attention& layer : attention_) {
             shape_.attention.push_back(layer.shape());
             shape_.decode_bytes += layer.bytes();
         }
         for (const DeltaNet& layer : delta_net_) {
-            shape_.delta_net.push_back(layer.shape());
+            shape_.recurrent.push_back(layer.shape());
             shape_.decode_bytes += layer.bytes();
         }
         for (const Layer& layer : layers_) shape_.decode_bytes += layer.mlp.bytes();
