@@ -13,11 +13,10 @@ Result<Mamba2> Mamba2::load(Weights& weights, const std::string& module, const N
     Mamba2 layer;
     layer.numbers_ = n;
     layer.place_ = place;
-    const auto parts =
-        TRY(weights.stacked<3>(module + ".in_proj", {n.inner(), n.channels(), n.heads}, n.width));
-    layer.gate_ = parts[0];
-    layer.xbc_ = parts[1];
-    layer.step_ = parts[2];
+    const Weight in = TRY(weights.matrix(module + ".in_proj", n.inner() + n.channels() + n.heads, n.width));
+    layer.gate_ = in.slice(0, n.inner());
+    layer.xbc_ = in.slice(n.inner(), n.channels());
+    layer.step_ = in.slice(n.inner() + n.channels(), n.heads);
     layer.out_ = TRY(weights.matrix(module + ".out_proj", n.width, n.inner()));
     layer.conv_ = TRY(ShortConvLayer::load(weights, module + ".conv1d", n.channels(), n.taps, n.conv_biased));
     auto rate = TRY(weights.floats(module + ".A_log", {n.heads}));
