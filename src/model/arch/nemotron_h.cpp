@@ -1,5 +1,5 @@
-// Nemotron-H: Nano, Super, Lightning and what is cut from them. A row of layers, each of one kind, in an order
-// that the file gives: Mamba-2, attention without positions, feed-forward, and choices among experts.
+// Nemotron-H: Nano, Super, Lightning and what is cut from them. A row of layers, each of one kind, in an
+// order that the file gives: Mamba-2, attention without positions, feed-forward, and choices among experts.
 // numbers.h reads config.json, layer.h holds the tensors of a layer, draft_head.h the module that drafts.
 // Source: the family's published configurations and reference implementation; checked by tests/golden.
 
@@ -122,6 +122,7 @@ constexpr std::string_view model_types[] = {"nemotron_h", "nemotron_h_puzzle", "
 
 }  // namespace
 
-extern const Architecture nemotron_h{.name = "nemotron_h", .model_types = model_types, .load = NemotronH::load};
+extern const Architecture nemotron_h{
+    .name = "nemotron_h", .model_types = model_types, .load = NemotronH::load};
 
 }  // namespace kapitsa

@@ -20,8 +20,7 @@ Result<SquaredReluExperts> SquaredReluExperts::load(Weights& weights, const std:
     SquaredReluExperts layer;
     layer.numbers_ = n;
     layer.router_ = TRY(Router::load(weights, module + ".gate", n.width, n.router));
-    layer.shared_ =
-        TRY(SquaredReluLayer::load(weights, module + ".shared_experts", n.width, n.shared_inner));
+    layer.shared_ = TRY(SquaredReluLayer::load(weights, module + ".shared_experts", n.width, n.shared_inner));
     const std::uint32_t experts = n.router.experts, space = n.latent ? n.latent : n.width;
     const auto up = TRY(find_either(weights, module, "up_proj", "fc1", experts, n.inner, space));
     const auto down = TRY(find_either(weights, module, "down_proj", "fc2", experts, space, n.inner));

@@ -1,6 +1,6 @@
-// A feed-forward layer of experts without gates, down(relu(up v)^2), beside one that every row has. The chosen
-// experts may work in a latent space of fewer dimensions: a row goes in once, and the sum of what they say
-// comes out once. Router and shared expert see the stream itself. See layers/experts.h.
+// A feed-forward layer of experts without gates, down(relu(up v)^2), beside one that every row has. The
+// chosen experts may work in a latent space of fewer dimensions: a row goes in once, and the sum of what they
+// say comes out once. Router and shared expert see the stream itself. See layers/experts.h.
 #pragma once
 
 #include <string>

@@ -31,19 +31,19 @@ Status expect(const ConfigReader& text, std::string_view key, std::string_view o
 
 /// Fields that say nothing of the arithmetic, though their names sound like it.
 constexpr std::string_view harmless[] = {
-    "rescale_prenorm_residual", "residual_in_fp32",      "rope_theta", "partial_rotary_factor",
-    "rope_parameters",          "attention_dropout",     "norm_eps",   "rms_norm_eps",
-    "layer_norm_epsilon",       "norm_topk_prob",        "use_bias",   "mlp_bias",
-    "attention_bias",           "mamba_proj_bias",       "use_conv_bias", "mamba_conv_bias",
-    "mlp_hidden_act",           "mamba_hidden_act",      "moe_latent_size", "routed_scaling_factor",
-    "use_mamba_kernels",        "sliding_window",        "hidden_act",
+    "rescale_prenorm_residual", "residual_in_fp32",  "rope_theta",      "partial_rotary_factor",
+    "rope_parameters",          "attention_dropout", "norm_eps",        "rms_norm_eps",
+    "layer_norm_epsilon",       "norm_topk_prob",    "use_bias",        "mlp_bias",
+    "attention_bias",           "mamba_proj_bias",   "use_conv_bias",   "mamba_conv_bias",
+    "mlp_hidden_act",           "mamba_hidden_act",  "moe_latent_size", "routed_scaling_factor",
+    "use_mamba_kernels",        "sliding_window",    "hidden_act",
 };
 
 /// A field that nobody here knows, whose name speaks of arithmetic and which is set, is not passed over.
 Status refuse_unknown_arithmetic(const ConfigReader& text) {
-    constexpr std::string_view telling[] = {"scale", "scaling", "multiplier", "softcap", "soft_cap", "bias",
-                                            "norm",  "_act",    "rope",       "window",  "latent",   "clip",
-                                            "gate",  "residual", "sink",      "score",   "alibi"};
+    constexpr std::string_view telling[] = {"scale", "scaling",  "multiplier", "softcap", "soft_cap", "bias",
+                                            "norm",  "_act",     "rope",       "window",  "latent",   "clip",
+                                            "gate",  "residual", "sink",       "score",   "alibi"};
     for (const auto& [key, value] : text.json().items()) {
         const bool set = !(value.is_null() || value == false || value == 1 || value.is_object());
         if (!set || std::ranges::find(harmless, key) != std::end(harmless)) continue;
@@ -106,9 +106,9 @@ Result<Kind> kind_of(const std::string& field, std::string_view name) {
 
 /// How the layers of a model, or of its drafting module, are named in the file.
 struct PatternFields {
-    std::string_view pattern;               // "M-M*": a character a layer
+    std::string_view pattern;                       // "M-M*": a character a layer
     std::initializer_list<std::string_view> types;  // a list of names
-    std::string_view blocks;                // a list of objects, which may have numbers of their own
+    std::string_view blocks;                        // a list of objects, which may have numbers of their own
 };
 
 Result<std::vector<std::string>> layer_names(const ConfigReader& text, const PatternFields& fields) {
@@ -169,7 +169,27 @@ Result<std::vector<LayerNumbers>> read_layers(const ConfigReader& text, const Pa
 }
 
 bool any(const Numbers& n, Kind kind) {
-    return std::ranges::any_of(n.layers, [&](const LayerNumbers& layer) { return layer.kind == kind; });
+    const auto is = [&](const LayerNumbers& layer) { return layer.kind == kind; };
+    return std::ranges::any_of(n.layers, is) || std::ranges::any_of(n.draft_layers, is);
+}
+
+/// Experts are chosen from the best groups of neighbours: every row must find as many as it needs there.
+Status check_groups(const ConfigReader& text, const Numbers& n) {
+    if (n.groups_used > n.expert_groups)
+        return fail(Fault::invalid_input, text.field("topk_group") + " is more than n_group");
+    for (const auto* layers : {&n.layers, &n.draft_layers})
+        for (const LayerNumbers& layer : *layers) {
+            if (layer.kind != Kind::experts) continue;
+            const ExpertNumbers& e = layer.experts;
+            if (e.experts % n.expert_groups != 0)
+                return fail(Fault::invalid_input, text.field("n_group") + " does not divide the " +
+                                                      std::to_string(e.experts) + " experts of a layer");
+            if (e.used > e.experts / n.expert_groups * n.groups_used)
+                return fail(Fault::invalid_input, text.field("num_experts_per_tok") + " is " +
+                                                      std::to_string(e.used) + ", more than topk_group of " +
+                                                      "n_group groups hold");
+        }
+    return Done{};
 }
 
 /// What layers of a kind need, where there are layers of that kind.
@@ -189,6 +209,7 @@ Status read_kinds(const ConfigReader& text, Numbers& n) {
     if (any(n, Kind::experts)) {
         n.expert_groups = TRY(text.number_or("n_group", 1, counts));
         n.groups_used = TRY(text.number_or("topk_group", 1, counts));
+        TRY(check_groups(text, n));
         n.normed_weights = TRY(text.flag_or("norm_topk_prob", true));
         n.expert_scale = float(TRY(text.real_or("routed_scaling_factor", 1.0, {0.0, 1e6})));
         if (TRY(text.number_or("n_shared_experts", 1, {0, 4096})) != 1)
@@ -237,7 +258,8 @@ Result<Numbers> read_numbers(const Json& config) {
     if (TRY(text.number_or("num_nextn_predict_layers", 0, {0, 64})) > 0) {
         n.draft_layers = TRY(read_layers(
             text, {"mtp_hybrid_override_pattern", {"mtp_layers_block_type"}, "mtp_block_configs"}));
-        if (n.draft_layers.empty()) n.draft_layers = {{Kind::attention}, {Kind::experts, TRY(read_experts(nullptr, text))}};
+        if (n.draft_layers.empty())
+            n.draft_layers = {{Kind::attention}, {Kind::experts, TRY(read_experts(nullptr, text))}};
     }
     TRY(read_attention(text, n));
     TRY(read_kinds(text, n));

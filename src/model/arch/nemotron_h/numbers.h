@@ -1,5 +1,5 @@
-// The numbers of a Nemotron-H model, from its config.json. Every number that may differ from layer to layer is
-// a number of its layer.
+// The numbers of a Nemotron-H model, from its config.json. Every number that may differ from layer to layer
+// is a number of its layer.
 #pragma once
 
 #include <cstdint>
