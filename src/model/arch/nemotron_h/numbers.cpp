@@ -204,6 +204,10 @@ Status read_kinds(const ConfigReader& text, Numbers& n) {
         n.conv_biased = TRY(text.flag_or(present(text, {"use_conv_bias", "mamba_conv_bias"}), true));
         if (n.mamba_heads % n.groups != 0)
             return fail(Fault::unsupported, text.field("mamba_num_heads") + " is no multiple of n_groups");
+        if (std::uint64_t(n.mamba_heads) * n.mamba_head_width * n.state_width > 1u << 28)
+            return fail(Fault::unsupported,
+                        text.field("mamba_num_heads") +
+                            " times mamba_head_dim times ssm_state_size is a state of more than 1 GiB");
         TRY(read_steps(text, n));
     }
     if (any(n, Kind::experts)) {
