@@ -264,6 +264,29 @@ TEST(NemotronFiles, NamesAndShapesOfOtherHandsAreTheSameModel) {
     });
 }
 
+TEST(NemotronFiles, QuantisedTheyAreTheWeightsThatTheCodesStandFor) {
+    const TemporaryFolder folder;
+    Json config = read_golden_json("nemotron_h-mamba/config.json");
+    CheckpointWriter quantised, stored;
+    const Golden model("nemotron_h-mamba/model.safetensors");
+    for (const std::string& name : model.names()) {
+        const auto tensor = model.floats(name);
+        if (tensor.shape.size() != 2) {
+            quantised.add_floats(name, tensor.shape, tensor.values);
+            stored.add_floats(name, tensor.shape, tensor.values);
+            continue;
+        }
+        const std::string module = name.substr(0, name.size() - std::string_view(".weight").size());
+        stored.add_floats(name, tensor.shape,
+                          quantised.add_affine(module, tensor.shape[0], tensor.shape[1], tensor.values, 3, 32,
+                                               ElementType::bf16));
+    }
+    stored.write(folder.path() + "/stored", config);
+    config["quantization"] = {{"group_size", 32}, {"bits", 3}, {"mode", "affine"}};
+    quantised.write(folder.path() + "/quantised", config);
+    EXPECT_EQ(logits_of(folder.path() + "/quantised"), logits_of(folder.path() + "/stored"));
+}
+
 TEST(NemotronFiles, ExpertsMayLieStackedAndHaveNumbersOfTheirOwnByLayer) {
     const TemporaryFolder folder;
     const Logits expected = logits_of(latent.folder());
