@@ -9,5 +9,8 @@
 #include "kernels/mamba2.h"
 #include "kernels/multiply.h"
 #include "kernels/multiply_experts.h"
+#include "kernels/ngrams.h"
 #include "kernels/rms_norm.h"
 #include "kernels/short_conv.h"
+#include "kernels/sparse_attend.h"
+#include "kernels/streams.h"

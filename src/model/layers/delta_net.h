@@ -21,6 +21,7 @@ public:
         std::uint32_t width = 0;  // of the stream
         DeltaNetShape shape;
         float epsilon = 0;  // of the gated norm
+        bool sigmoid_gate = false;  // the gate is a sigmoid, not silu
     };
 
     /// The tensors of `module` ("model.layers.0.linear_attn"). `place` is the layer's number in
