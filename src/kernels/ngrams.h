@@ -1,5 +1,5 @@
-// Embeddings of a row's last few tokens together: their hashes pick rows of a large table, of which a gate and
-// a convolution over time make what is added to the stream.
+// Embeddings of a row's last few tokens together: their hashes pick rows of a large table, of which a gate
+// and a convolution over time make what is added to the stream.
 #pragma once
 
 #include "kernels/multiply.h"
@@ -7,10 +7,12 @@
 
 namespace kapitsa {
 
+using ulong = std::uint64_t;
+
 /// Rows of the table by the row's own token and the `order` - 1 before it, along its ancestors and then in
-/// the sequence's tail. The hash of n tokens is the exclusive or of token * multiplier, the own token with the
-/// first; heads (n - 2) * heads / (order - 1) and on take that of n tokens, modulo their size. Tokens before
-/// the beginning count as `reset`; behind a `reset` (the own token aside) all earlier ones do as well.
+/// the sequence's tail. The hash of n tokens is the exclusive or of token * multiplier, the own token with
+/// the first; heads (n - 2) * heads / (order - 1) and on take that of n tokens, modulo their size. Tokens
+/// before the beginning count as `reset`; behind a `reset` (the own token aside) all earlier ones do as well.
 struct NgramRows {
     In<int> tokens;         // [rows]
     In<int> parents;        // [rows]

@@ -2,9 +2,9 @@
 // neighbouring tokens of the row's history; the best blocks are attended to, and the tokens behind the last
 // whole block. The history is what is committed, then the row's ancestors, then the row itself.
 //
-// What the indexer remembers has pages as keys and values do (kernels/attend.h), with one head: in the place of
-// keys the raw index keys [width, 16], in the place of values [16, width] the block keys, each at the slot of
-// the token that completes its block. So a block key moves with its token, and one that drafts complete in
+// What the indexer remembers has pages as keys and values do (kernels/attend.h), with one head: in the place
+// of keys the raw index keys [width, 16], in the place of values [16, width] the block keys, each at the slot
+// of the token that completes its block. So a block key moves with its token, and one that drafts complete in
 // several ways has a slot for each.
 #pragma once
 
@@ -52,10 +52,10 @@ struct IndexBlocks {
 /// ones the earlier is better, and a score that is no number counts as 0.
 struct ChooseTokens {
     HistoryRows history;
-    In<float> q;        // [rows, heads, width], rotated
-    In<float> blocks;   // pages of block keys
-    Out<uint> chosen;   // [rows, budget * ratio + ratio - 1] slots
-    Out<uint> counts;   // [rows]
+    In<float> q;       // [rows, heads, width], rotated
+    In<float> blocks;  // pages of block keys
+    Out<uint> chosen;  // [rows, budget * ratio + ratio - 1] slots
+    Out<uint> counts;  // [rows]
     uint heads, width, ratio, budget;
 };
 

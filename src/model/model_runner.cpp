@@ -27,7 +27,7 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::load(const Checkpoint& checkpo
     runner->model_ = TRY(architecture->load(*checkpoint.config, weights));
     const ModelShape& shape = runner->model_->shape();
     if (options.drafter) runner->drafter_ = TRY(runner->model_->load_drafter(weights));
-    if (runner->drafter_) taps.push_back(shape.layers);  // what it reads: the output of the final norm
+    if (runner->drafter_) taps.push_back(shape.layers);  // what it reads
     constexpr std::uint32_t default_context = 32768;
     if (options.context > shape.context)
         return fail(Fault::invalid_input, "a context of " + std::to_string(options.context) +
@@ -52,7 +52,10 @@ Status ModelRunner::allocate(const RunnerOptions& options) {
     TRY(allocate_cache(options));
     kept_rows_ = info_.sequences * info_.draft_rows;
     wanted_rows_ = options.wanted_rows ? options.wanted_rows : kept_rows_;
-    const auto floats = [&](std::size_t count) { return backend_->allocate(count * sizeof(float)); };
+    const auto floats = [&](std::size_t count) -> Result<Address> {
+        if (count == 0) return Address{};  // some layers remember nothing of one kind
+        return backend_->allocate(count * sizeof(float));
+    };
     for (const RecurrentShape& shape : model_->shape().recurrent) {
         RecurrentMemory memory{.shape = shape, .states = {}, .tails = {}, .kept = {}};
         memory.states = TRY(floats(info_.sequences * shape.state_floats));

@@ -56,6 +56,12 @@ std::vector<std::uint64_t> Weights::shape(std::string_view tensor) const {
     return found == checkpoint_->tensors.end() ? std::vector<std::uint64_t>{} : found->second.shape;
 }
 
+std::optional<ElementType> Weights::type(std::string_view tensor) const {
+    const auto found = checkpoint_->tensors.find(std::string(tensor));
+    if (found == checkpoint_->tensors.end()) return {};
+    return found->second.type;
+}
+
 Result<const TensorEntry*> Weights::take(const std::string& name) {
     const auto found = checkpoint_->tensors.find(name);
     if (found == checkpoint_->tensors.end())
@@ -98,8 +104,10 @@ Result<ExpertWeights> Weights::experts(std::span<const Weight> matrices) {
     ExpertWeights weights{.one = matrices.front(), .experts = std::uint32_t(matrices.size()), .parts = {}};
     for (const Weight& matrix : matrices)
         if (!matrix.alike(weights.one))
-            return fail(Fault::unsupported, "the experts of a layer are not all stored in the same form; " +
-                                                checkpoint_->path + " mixes them");
+            return fail(
+                Fault::unsupported,
+                "the experts of a layer, or the parts of a table, are not all stored in the same form; " +
+                    checkpoint_->path + " mixes them");
     std::vector<std::byte> parts;
     with_product(weights.one, [&]<typename Args>(const Product<Args>& product) {
         for (const Weight& matrix : matrices) {
@@ -109,8 +117,7 @@ Result<ExpertWeights> Weights::experts(std::span<const Weight> matrices) {
             parts.insert(parts.end(), bytes.begin(), bytes.end());
         }
     });
-    weights.parts = TRY(backend_->allocate(parts.size()));
-    backend_->write(weights.parts, parts);
+    weights.parts = TRY(upload_bytes(parts));
     return weights;
 }
 
@@ -181,11 +188,34 @@ Result<std::vector<float>> Weights::floats(const std::string& tensor,
     return values;
 }
 
+Result<std::vector<std::uint64_t>> Weights::whole_numbers(const std::string& tensor,
+                                                          const std::vector<std::uint64_t>& shape) {
+    const TensorEntry& entry = *TRY(take(tensor));
+    TRY(expect_shape(entry, shape));
+    if (entry.type != ElementType::i64)
+        return fail(Fault::corrupt_file,
+                    entry.name + " is stored as " + element_name(entry.type) + "; it must be I64");
+    std::vector<std::uint64_t> values(entry.bytes.size() / sizeof(std::int64_t));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        std::int64_t value;
+        std::memcpy(&value, entry.bytes.data() + i * sizeof(value), sizeof(value));
+        if (value < 0)
+            return fail(Fault::corrupt_file, entry.name + " holds " + std::to_string(value) +
+                                                 "; it must hold no negative numbers");
+        values[i] = std::uint64_t(value);
+    }
+    return values;
+}
+
+Result<Address> Weights::upload_bytes(Bytes bytes) {
+    const Address address = TRY(backend_->allocate(bytes.size()));
+    backend_->write(address, bytes);
+    return address;
+}
+
 Result<Tensor> Weights::upload(std::span<const float> values, std::uint32_t rows, std::uint32_t columns) {
     CHECK(values.size() == std::size_t(rows) * columns);
-    const Address address = TRY(backend_->allocate(values.size_bytes()));
-    backend_->write(address, std::as_bytes(values));
-    return Tensor{address, rows, columns};
+    return Tensor{TRY(upload_bytes(std::as_bytes(values))), rows, columns};
 }
 
 void Weights::set_aside(std::string_view prefix) { aside_.emplace_back(prefix); }

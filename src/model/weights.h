@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,16 +28,24 @@ public:
     /// The shape of a tensor that is there; empty otherwise.
     std::vector<std::uint64_t> shape(std::string_view tensor) const;
 
+    /// How the elements of a tensor are stored, if it is there.
+    std::optional<ElementType> type(std::string_view tensor) const;
+
     /// The matrix of a module: `module`.weight (else `module` itself), quantised if `module`.scales exists.
     Result<Weight> matrix(const std::string& module, std::uint32_t rows, std::uint32_t columns);
     /// One matrix of each expert, stored as one tensor [experts, rows, columns]: `module`.weight or `module`
     /// itself. @return by expert
     Result<std::vector<Weight>> stack(const std::string& module, std::uint32_t experts, std::uint32_t rows,
                                       std::uint32_t columns);
-    /// Makes a value of the matrices of a layer's experts, which are not copied.
+    /// Makes a value of matrices that are alike, as those of a layer's experts are; they are not copied.
     Result<ExpertWeights> experts(std::span<const Weight> matrices);
     /// A tensor as floats on the host, for vectors that are prepared once.
     Result<std::vector<float>> floats(const std::string& tensor, const std::vector<std::uint64_t>& shape);
+    /// A tensor of I64, none of them negative, on the host.
+    Result<std::vector<std::uint64_t>> whole_numbers(const std::string& tensor,
+                                                     const std::vector<std::uint64_t>& shape);
+    /// Bytes to the device.
+    Result<Address> upload_bytes(Bytes bytes);
     /// Floats to the device.
     Result<Tensor> upload(std::span<const float> values, std::uint32_t rows, std::uint32_t columns);
 

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "backend/cpu/native.h"
+#include "backend/cpu/natives.h"
 #include "backend/cpu/pool.h"
 
 namespace kapitsa::cpu {

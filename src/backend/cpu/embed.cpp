@@ -3,7 +3,7 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/embed.cpp"
 #include "hwy/foreach_target.h"  // compiles this file once an instruction set
 // (after it)
-#include "backend/cpu/affine-inl.h"
+#include "backend/cpu/affine_rows-inl.h"
 #include "backend/cpu/native.h"
 #include "kernels/embed.h"
 

@@ -5,8 +5,8 @@
 // (after it)
 #include <cmath>
 
-#include "backend/cpu/affine-inl.h"
-#include "backend/cpu/native.h"
+#include "backend/cpu/affine_rows-inl.h"
+#include "backend/cpu/natives.h"
 #include "kernels/ngrams.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -78,8 +78,8 @@ HWY_INLINE void inputs_of(const DilatedConv& args, std::size_t row, const float*
     int at = int(row);
     std::size_t tail_left = kept;
     for (std::size_t back = 0; back <= kept; ++back) {
-        const float* input = at != no_row ? args.u + std::size_t(at) * args.channels
-                                          : tail + --tail_left * args.channels;
+        const float* input =
+            at != no_row ? args.u + std::size_t(at) * args.channels : tail + --tail_left * args.channels;
         if (back % args.dilation == 0) inputs[args.taps - 1 - back / args.dilation] = input;
         if (at != no_row) at = args.parents[at];
     }

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <functional>
 
-#include "backend/cpu/native.h"
+#include "backend/cpu/natives.h"
 #include "backend/cpu/vectors-inl.h"
 #include "kernels/attend.h"
 #include "kernels/sparse_attend.h"
@@ -142,7 +142,8 @@ void choose_tokens_rows(const ChooseTokens& args, std::uint32_t first, std::uint
     }
 }
 
-/// One row with one key/value head: its tokens, and a score for each of them and each query head of the group.
+/// One row with one key/value head: its tokens, and a score for each of them and each query head of the
+/// group.
 struct ChosenRow {
     const AttendChosen& args;
     std::size_t row, kv_head, group, count, stride;  // stride: tokens in whole tiles
@@ -222,8 +223,9 @@ struct ChosenRow {
             }
             for (std::size_t a = 0; a < heads; ++a) {
                 if (args.gate)
-                    sums[a] = hn::Mul(sums[a], sigmoid(load_first(
-                                                   d, args.gate + (first + a) * args.gate_stride + i, left)));
+                    sums[a] =
+                        hn::Mul(sums[a],
+                                sigmoid(load_first(d, args.gate + (first + a) * args.gate_stride + i, left)));
                 store_first(sums[a], d, args.o + (first + a) * width + i, left);
             }
         }
@@ -250,8 +252,15 @@ void attend_chosen_units(const AttendChosen& args, std::uint32_t first, std::uin
         const std::size_t row = unit / args.kv_heads, count = args.counts[row];
         const std::size_t stride = hwy::RoundUpTo(count, page);
         float* room = scratch.floats(args.width * page + group * stride);
-        ChosenRow{args,   row,  unit % args.kv_heads,    group, count,
-                  stride, args.chosen + row * args.most, room,  room + args.width * page}
+        ChosenRow{args,
+                  row,
+                  unit % args.kv_heads,
+                  group,
+                  count,
+                  stride,
+                  args.chosen + row * args.most,
+                  room,
+                  room + args.width * page}
             .run();
     }
 }

@@ -5,7 +5,7 @@
 // (after it)
 #include <cmath>
 
-#include "backend/cpu/native.h"
+#include "backend/cpu/natives.h"
 #include "backend/cpu/vectors-inl.h"
 #include "kernels/streams.h"
 
@@ -59,8 +59,7 @@ void inject_streams_units(const InjectStreams& args, std::uint32_t first, std::u
     for (std::size_t unit = first; unit < last; ++unit) {
         const float* y = args.y + unit / args.streams * width;
         float* x = args.x + unit * width;
-        const float weight =
-            args.logits ? 2.0f / (1.0f + std::exp(-args.scale * args.logits[unit])) : 1.0f;
+        const float weight = args.logits ? 2.0f / (1.0f + std::exp(-args.scale * args.logits[unit])) : 1.0f;
         for (std::size_t i = 0; i < width; i += hn::Lanes(d))
             store_first(hn::MulAdd(hn::Set(d, weight), load_first(d, y + i, width - i),
                                    load_first(d, x + i, width - i)),

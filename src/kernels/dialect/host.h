@@ -7,7 +7,6 @@
 namespace kapitsa {
 
 using uint = std::uint32_t;
-using ulong = std::uint64_t;
 
 // Storage of 16 bits: on the host they are only carried.
 struct half {

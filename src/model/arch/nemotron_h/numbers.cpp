@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "formats/config_reader.h"
+#include "model/unknown_fields.h"
 
 namespace kapitsa::nemotron {
 namespace {
@@ -39,22 +40,9 @@ constexpr std::string_view harmless[] = {
     "use_mamba_kernels",        "sliding_window",    "hidden_act",
 };
 
-/// A field that nobody here knows, whose name speaks of arithmetic and which is set, is not passed over.
-Status refuse_unknown_arithmetic(const ConfigReader& text) {
-    constexpr std::string_view telling[] = {"scale", "scaling",  "multiplier", "softcap", "soft_cap", "bias",
-                                            "norm",  "_act",     "rope",       "window",  "latent",   "clip",
-                                            "gate",  "residual", "sink",       "score",   "alibi"};
-    for (const auto& [key, value] : text.json().items()) {
-        const bool set = !(value.is_null() || value == false || value == 1 || value.is_object());
-        if (!set || std::ranges::find(harmless, key) != std::end(harmless)) continue;
-        for (const std::string_view word : telling)
-            if (key.find(word) != std::string::npos)
-                return fail(Fault::unsupported, text.field(key) +
-                                                    " is not known in this family and may change what the "
-                                                    "model computes; remove it if it does not");
-    }
-    return Done{};
-}
+constexpr std::string_view telling[] = {"scale", "scaling",  "multiplier", "softcap", "soft_cap", "bias",
+                                        "norm",  "_act",     "rope",       "window",  "latent",   "clip",
+                                        "gate",  "residual", "sink",       "score",   "alibi"};
 
 Status refuse_variants(const ConfigReader& text) {
     TRY(expect(text, "mlp_hidden_act", "relu2"));
@@ -64,7 +52,7 @@ Status refuse_variants(const ConfigReader& text) {
             return fail(Fault::unsupported, text.field(key) + " must be false in this family");
     if (text.has("sliding_window"))
         return fail(Fault::unsupported, text.field("sliding_window") + " must be null in this family");
-    return refuse_unknown_arithmetic(text);
+    return refuse_unknown_fields(text, harmless, telling);
 }
 
 /// A bound of time_step_limit. Infinity stands in files as the bare word (read as null), as a string, as

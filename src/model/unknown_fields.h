@@ -1,0 +1,12 @@
+// Fields of a configuration that a family does not know are not passed over where they may change what the
+// model computes.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "formats/config_reader.h"
+
+namespace kapitsa {
+
+/// Refuses a field that is set, is not among `known`, and whose name contains one of the words of `telling`.
