@@ -10,3 +10,7 @@
 namespace kapitsa {
 
 /// Refuses a field that is set, is not among `known`, and whose name contains one of the words of `telling`.
+Status refuse_unknown_fields(const ConfigReader& text, std::span<const std::string_view> known,
+                             std::span<const std::string_view> telling);
+
+}  // namespace kapitsa
