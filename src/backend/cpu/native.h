@@ -63,6 +63,7 @@ std::span<const Native> delta_chunks_natives();
 std::span<const Native> elementwise_natives();
 std::span<const Native> embed_natives();
 std::span<const Native> multiply_affine_natives();
+std::span<const Native> multiply_blocks_natives();
 std::span<const Native> multiply_dense_natives();
 std::span<const Native> rms_norm_natives();
 std::span<const Native> short_conv_natives();
