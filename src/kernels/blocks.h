@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/blocks/forms.h"
-#include "kernels/multiply.h"
+#include "kernels/multiply_experts.h"
 
 namespace kapitsa {
 
@@ -39,8 +39,9 @@ struct EmbedBlocks {
     FactorTile tile;
 };
 
-#define BLOCK_ENTRIES(form, Type)          \
-    ENTRY(multiply_##form, MultiplyBlocks) \
+#define BLOCK_ENTRIES(form, Type)                                   \
+    ENTRY(multiply_##form, MultiplyBlocks)                          \
+    ENTRY(multiply_experts_##form, MultiplyExperts<MultiplyBlocks>) \
     ENTRY(embed_##form, EmbedBlocks)
 BLOCK_FORMS(BLOCK_ENTRIES)
 #undef BLOCK_ENTRIES
@@ -48,6 +49,11 @@ BLOCK_FORMS(BLOCK_ENTRIES)
 // The same by number of the form.
 constexpr Kernel<MultiplyBlocks> multiply_blocks[] = {
 #define BLOCK_KERNEL(form, Type) multiply_##form,
+    BLOCK_FORMS(BLOCK_KERNEL)
+#undef BLOCK_KERNEL
+};
+constexpr Kernel<MultiplyExperts<MultiplyBlocks>> multiply_experts_blocks[] = {
+#define BLOCK_KERNEL(form, Type) multiply_experts_##form,
     BLOCK_FORMS(BLOCK_KERNEL)
 #undef BLOCK_KERNEL
 };

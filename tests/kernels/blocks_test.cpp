@@ -137,5 +137,37 @@ TEST_P(Blocks, GiveTheSameBitsWithAnyNumberOfThreads) {
     }
 }
 
+TEST_P(Blocks, OfExpertsGiveEachGroupTheBitsOfItsOwnMatrix) {
+    const std::vector<ExpertGroup> groups{{2, 0, 1}, {0, 1, 6}, {1, 7, 2}};
+    for (const auto form : {BlockForm::q4_k, BlockForm::nvfp4, BlockForm::fp8, BlockForm::gguf_nvfp4}) {
+        const std::size_t columns = 768, outputs = 35, rows = 9;
+        const auto x = random_floats(rows * columns, 4);
+        Lab lab(GetParam(), 2);
+        MultiplyExperts<MultiplyBlocks> args{};
+        std::vector<BlockMatrix> matrices;
+        std::vector<MultiplyBlocks::Part> parts(3);
+        for (uint e = 0; e < 3; ++e) {
+            matrices.push_back(BlockMatrix::random(form, outputs, columns, 70 * e));
+            if (form != BlockForm::q4_k) matrices.back().factors = {0.3f + 0.2f * float(e)};
+            set_weights(lab, args.matrix, parts[e], matrices.back());
+        }
+        args.matrix.x = lab.give(x);
+        args.matrix.count = 1;
+        args.matrix.rows = uint(rows);
+        args.matrix.parts[0].outputs = uint(outputs);
+        args.matrix.parts[0].y = lab.room(rows * outputs);
+        args.experts[0] = lab.give(parts);
+        args.groups = lab.give(groups);
+        args.group_count = 3;
+        lab.run(multiply_experts_blocks[uint(form)], args);
+        const auto y = lab.read(args.matrix.parts[0].y, rows * outputs);
+        for (const ExpertGroup& group : groups)
+            for (uint row = group.first; row < group.first + group.rows; ++row)
+                EXPECT_EQ(bits(row_of(y, row, outputs)),
+                          bits(multiply(GetParam(), matrices[group.expert], row_of(x, row, columns))))
+                    << name_of(form) << ", row " << row;
+    }
+}
+
 }  // namespace
 }  // namespace kapitsa

@@ -13,6 +13,11 @@ void multiply_decoded(const MultiplyBlocks& args, Decode decode, std::uint32_t f
     multiply_blocks<BlockWeights>(DecodedBlocks{args, decode}, first, last, scratch);
 }
 
+void multiply_decoded_experts(const MultiplyExperts<MultiplyBlocks>& args, Decode decode, std::uint32_t first,
+                              std::uint32_t last, Scratch& scratch) {
+    multiply_expert_blocks<BlockWeights>(args, DecodedBlocks{args.matrix, decode}, first, last, scratch);
+}
+
 }  // namespace kapitsa::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -20,6 +25,7 @@ HWY_AFTER_NAMESPACE();
 namespace kapitsa::cpu {
 
 HWY_EXPORT(multiply_decoded);
+HWY_EXPORT(multiply_decoded_experts);
 
 Decode decoder(BlockForm form) {
     for (const auto of_file : {small_decoder, k_decoder, codebook_decoder, apart_decoder})
@@ -35,6 +41,12 @@ void multiply(const MultiplyBlocks& args, std::uint32_t first, std::uint32_t las
 }
 
 template <BlockForm form>
+void multiply_experts(const MultiplyExperts<MultiplyBlocks>& args, std::uint32_t first, std::uint32_t last,
+                      Scratch& scratch) {
+    HWY_DYNAMIC_DISPATCH(multiply_decoded_experts)(args, decoder(form), first, last, scratch);
+}
+
+template <BlockForm form>
 void embed(const EmbedBlocks& args, std::uint32_t first, std::uint32_t last, Scratch&) {
     const BlockMatrix table(args.blocks, args.scales, args.factors, args.row_bytes, args.scale_bytes,
                             args.tile, args.columns);
@@ -46,8 +58,10 @@ void embed(const EmbedBlocks& args, std::uint32_t first, std::uint32_t last, Scr
 std::uint32_t rows_of(const EmbedBlocks& args) { return args.rows; }
 
 constexpr Native natives[] = {
-#define BLOCK_NATIVES(form, Type)                                                       \
-    native<multiply_units<MultiplyBlocks>, multiply<BlockForm::form>>(multiply_##form), \
+#define BLOCK_NATIVES(form, Type)                                                                          \
+    native<multiply_units<MultiplyBlocks>, multiply<BlockForm::form>>(multiply_##form),                    \
+        native<multiply_expert_units<MultiplyExperts<MultiplyBlocks>>, multiply_experts<BlockForm::form>>( \
+            multiply_experts_##form),                                                                      \
         native<rows_of, embed<BlockForm::form>>(embed_##form),
     BLOCK_FORMS(BLOCK_NATIVES)
 #undef BLOCK_NATIVES
