@@ -153,11 +153,6 @@ Status Weights::finish(std::string_view prefix) const {
     return all_taken([&](const std::string& name) { return name.starts_with(prefix); });
 }
 
-/// Scales of a cache in FP8, which ours is not.
-static bool belongs_to_cache(std::string_view name) {
-    return name.ends_with(".k_scale") || name.ends_with(".v_scale");
-}
-
 template <typename Concerns>
 Status Weights::all_taken(Concerns concerns) const {
     std::vector<std::string> left;

@@ -230,7 +230,7 @@ std::string refusal(const char* quantization_config,
     return runner ? "loaded" : runner.error().message;
 }
 
-TEST(BlockForms, AreRefusedWhereTheTensorsDoNotFitEachOther) {
+TEST(LoadBlockForms, RefusesTensorsThatDoNotFitEachOther) {
     const auto expect = [](const std::string& part, auto write) {
         const std::string message = refusal(modelopt_nvfp4, write);
         EXPECT_NE(message.find(changed + part), std::string::npos) << message;
@@ -261,7 +261,7 @@ TEST(BlockForms, AreRefusedWhereTheTensorsDoNotFitEachOther) {
     });
 }
 
-TEST(BlockForms, OfFp8AreRefusedWithScalesOfNoKnownShape) {
+TEST(LoadBlockForms, RefusesScalesOfFp8InNoKnownShape) {
     constexpr const char* config = R"({"quant_method":"fp8"})";
     const auto with_shape = [&](std::vector<std::uint64_t> shape) {
         return refusal(config, [&](CheckpointWriter& to, const Matrix& m) {

@@ -61,14 +61,19 @@ private:
     template <std::size_t outputs, std::size_t rows>
     HWY_INLINE void add_piece(const float* x, std::size_t count, FloatVec (&sums)[outputs][rows]) const {
         const F d;
-        for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+        const std::size_t lanes = hn::Lanes(d);
+        const auto add = [&](std::size_t i, auto load) HWY_ATTR {
             FloatVec xs[rows];
-            for (std::size_t r = 0; r < rows; ++r) xs[r] = load_first(d, x + r * columns_ + i, count - i);
+            for (std::size_t r = 0; r < rows; ++r) xs[r] = load(x + r * columns_ + i);
             for (std::size_t o = 0; o < outputs; ++o) {
                 const auto w = hn::LoadU(d, room_ + o * piece + i);
                 for (std::size_t r = 0; r < rows; ++r) sums[o][r] = hn::MulAdd(xs[r], w, sums[o][r]);
             }
-        }
+        };
+        std::size_t i = 0;
+        for (; i + lanes <= count; i += lanes)
+            add(i, [&](const float* from) HWY_ATTR { return hn::LoadU(d, from); });
+        if (i < count) add(i, [&](const float* from) HWY_ATTR { return load_first(d, from, count - i); });
     }
 
     BlockMatrix matrix_;
