@@ -6,6 +6,15 @@
 #include "model/products.h"
 
 namespace kapitsa {
+namespace {
+
+/// Scales of a cache in FP8, which ours is not.
+bool belongs_to_cache(std::string_view name) {
+    return name.ends_with(".k_scale") || name.ends_with(".v_scale");
+}
+
+}  // namespace
+
 Result<Weights> Weights::of(const Checkpoint& checkpoint, Backend& backend) {
     Quantization by_mlx = TRY(Quantization::read(*checkpoint.config));
     QuantizedLayers by_others =
