@@ -126,13 +126,20 @@ Result<Prompt> ModelService::prompt(const Conversation& conversation) const {
     if (!parts_.chat_template)
         return fail(Fault::unsupported, "the model " + parts_.name +
                                             " has no chat template; it completes text (/v1/completions)");
-    const MarkedText marked = TRY(parts_.chat_template->render(conversation, true));
-    return Prompt{marked.text, parts_.tokenizer.encode(marked)};
+    return encoded(TRY(parts_.chat_template->render(conversation, true)));
 }
 
 Prompt ModelService::raw_prompt(std::string text) const {
-    const MarkedText marked = MarkedText::all_control(std::move(text));
-    return {marked.text, parts_.tokenizer.encode(marked)};
+    return encoded(MarkedText::all_control(std::move(text)));
+}
+
+/// Tokens are counted to twice the context, so that clients that shorten their prompts are told by how much;
+/// the time it takes is bounded by that, and not by what was sent.
+Prompt ModelService::encoded(MarkedText marked) const {
+    const std::size_t counted = std::size_t(context()) * 2;
+    auto tokens = parts_.tokenizer.encode(marked, counted);
+    const bool whole = tokens.size() <= counted;
+    return {std::move(marked.text), std::move(tokens), whole};
 }
 
 ReplyReader ModelService::reader(const Prompt& prompt, std::shared_ptr<const Json> tools) const {

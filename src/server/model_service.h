@@ -27,6 +27,7 @@ namespace kapitsa {
 struct Prompt {
     std::string text;
     std::vector<Token> tokens;
+    bool whole = true;  // false: so far beyond the context that the rest of the text was not counted
 };
 
 /// One reply that is wanted of the engine.
@@ -93,6 +94,8 @@ public:
     void cancel(std::uint64_t id, std::uint32_t keep_tokens);
 
 private:
+    Prompt encoded(MarkedText marked) const;
+
     Parts parts_;
     const std::int64_t created_ = std::time(nullptr);
     std::atomic<std::uint64_t> next_id_{1};
