@@ -99,7 +99,7 @@ public:
 
     Status read(Address from, std::span<std::byte> to) override {
         CHECK(tape_.empty());
-        std::memcpy(to.data(), reinterpret_cast<const void*>(from.value), to.size());
+        if (!to.empty()) std::memcpy(to.data(), reinterpret_cast<const void*>(from.value), to.size());
         return Done{};
     }
 
