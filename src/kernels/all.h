@@ -5,6 +5,8 @@
 #include "kernels/delta_net.h"
 #include "kernels/elementwise.h"
 #include "kernels/embed.h"
+#include "kernels/experts.h"
 #include "kernels/multiply.h"
+#include "kernels/multiply_experts.h"
 #include "kernels/rms_norm.h"
 #include "kernels/short_conv.h"

@@ -176,6 +176,7 @@ TEST_P(Equality, TheNumberOfThreadsChangesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Equality,
                          testing::Values(Subject{"Dense", "tests/data/goldens/qwen3_5-dense", 512},
+                                         Subject{"Experts", "tests/data/goldens/qwen3_5-moe", 512},
                                          Subject{"Tiny", "models/tiny", 8192}),
                          [](const auto& subject) { return subject.param.name; });
 
