@@ -30,6 +30,9 @@ public:
     Result<Weight> matrix(const std::string& module, std::uint32_t rows, std::uint32_t columns);
     /// A tensor as floats on the host, for vectors that are prepared once.
     Result<std::vector<float>> floats(const std::string& tensor, const std::vector<std::uint64_t>& shape);
+    /// exp(w) of a tensor. Some files store -exp(w) in its place, and then nothing is rounded twice.
+    Result<std::vector<float>> exponentials(const std::string& tensor,
+                                            const std::vector<std::uint64_t>& shape);
     /// Floats to the device.
     Result<Tensor> upload(std::span<const float> values, std::uint32_t rows, std::uint32_t columns);
 
@@ -48,6 +51,9 @@ private:
     Result<const TensorEntry*> take(const std::string& name);
     Result<Weight> affine(const std::string& module, std::uint32_t rows, std::uint32_t columns);
     Result<Address> place(const TensorEntry& entry);
+    bool stores_exponentials(const std::string& tensor) const;
+    Result<std::vector<float>> stored_floats(const std::string& tensor,
+                                             const std::vector<std::uint64_t>& shape);
 
     const Checkpoint* checkpoint_;
     Backend* backend_;

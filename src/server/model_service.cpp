@@ -82,13 +82,11 @@ Result<std::vector<Token>> find_stop_tokens(const Checkpoint& checkpoint, const 
 
 Result<std::unique_ptr<ModelService>> ModelService::make(const Checkpoint& checkpoint,
                                                          std::unique_ptr<Engine> engine, std::string name) {
-    auto description = read_tokenizer_json(TRY(checkpoint.tokenizer_json()));
-    if (!description) return fail(std::move(description.error()).because("tokenizer.json"));
-    auto tokenizer = Tokenizer::make(std::move(*description));
-    if (!tokenizer) return fail(std::move(tokenizer.error()).because("tokenizer.json"));
+    auto tokenizer = Tokenizer::make(TRY(checkpoint.tokenizer()));
+    if (!tokenizer) return fail(std::move(tokenizer.error()).because("the tokenizer"));
     const std::size_t vocabulary = engine->info().vocabulary;
     if (tokenizer->vocabulary() > vocabulary)
-        return fail(Fault::corrupt_file, "tokenizer.json has tokens up to " +
+        return fail(Fault::corrupt_file, "the tokenizer has tokens up to " +
                                              std::to_string(tokenizer->vocabulary() - 1) +
                                              ", and the model " + std::to_string(vocabulary) + " of them");
     std::optional<ChatTemplate> chat_template;
@@ -132,7 +130,10 @@ Result<Prompt> ModelService::prompt(const Conversation& conversation) const {
 
 Prompt ModelService::raw_prompt(std::string text) const {
     const MarkedText marked = MarkedText::all_control(std::move(text));
-    return {marked.text, parts_.tokenizer.encode(marked)};
+    std::vector<Token> tokens = parts_.tokenizer.encode(marked);
+    if (const auto first = parts_.tokenizer.first(); first && (tokens.empty() || tokens.front() != *first))
+        tokens.insert(tokens.begin(), *first);
+    return {marked.text, std::move(tokens)};
 }
 
 ReplyReader ModelService::reader(const Prompt& prompt, std::shared_ptr<const Json> tools) const {

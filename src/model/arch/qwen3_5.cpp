@@ -19,6 +19,7 @@ struct Numbers {
     double rope_theta;
     float epsilon;
     bool tied;                  // the head is the embedding
+    bool tiled;                 // value heads of the delta net: see layers/delta_net.h
     std::vector<bool> attends;  // [layers] full attention, or the delta net
 };
 
@@ -119,6 +120,7 @@ Result<Numbers> read(const Json& config) {
         .rope_theta = TRY((rope.has("rope_theta") ? rope : text).real("rope_theta", {1.0, 1e12})),
         .epsilon = float(TRY(text.real_or("rms_norm_eps", 1e-6, {0.0, 1.0}))),
         .tied = TRY((text.has("tie_word_embeddings") ? text : file).flag_or("tie_word_embeddings", false)),
+        .tiled = TRY(text.flag_or("linear_value_heads_tiled", false)),
         .attends = {},
     };
     const double part = TRY(
@@ -226,9 +228,10 @@ private:
                                                      layer.mixer)));
         } else {
             layer.mixer = std::uint32_t(delta_net_.size());
-            delta_net_.push_back(TRY(
-                DeltaNet::load(weights, block + ".linear_attn",
-                               {.width = n.width, .shape = n.delta_net, .epsilon = n.epsilon}, layer.mixer)));
+            delta_net_.push_back(TRY(DeltaNet::load(
+                weights, block + ".linear_attn",
+                {.width = n.width, .shape = n.delta_net, .epsilon = n.epsilon, .tiled = n.tiled},
+                layer.mixer)));
         }
         layer.mlp = TRY(SwiGluLayer::load(weights, block + ".mlp", n.width, n.inner));
         layers_.push_back(layer);
