@@ -2,9 +2,12 @@
 #pragma once
 
 #include "kernels/attend.h"
+#include "kernels/blocks.h"
 #include "kernels/delta_net.h"
 #include "kernels/elementwise.h"
 #include "kernels/embed.h"
+#include "kernels/experts.h"
 #include "kernels/multiply.h"
+#include "kernels/multiply_experts.h"
 #include "kernels/rms_norm.h"
 #include "kernels/short_conv.h"

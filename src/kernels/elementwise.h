@@ -21,6 +21,14 @@ struct CopyRows {
     uint rows, columns;
 };
 
+/// y = each row of `left` followed by that of `right`.
+struct JoinRows {
+    In<float> left;   // [rows, left_columns]
+    In<float> right;  // [rows, right_columns]
+    Out<float> y;     // [rows, left_columns + right_columns]
+    uint rows, left_columns, right_columns;
+};
+
 /// Zeroes a stretch of floats.
 struct Zero {
     Out<float> y;  // [elements]
@@ -29,6 +37,7 @@ struct Zero {
 
 ENTRY(swiglu_f32, SwiGlu)
 ENTRY(copy_rows_f32, CopyRows)
+ENTRY(join_rows_f32, JoinRows)
 ENTRY(zero_f32, Zero)
 
 }  // namespace kapitsa

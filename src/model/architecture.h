@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/batch.h"
+#include "model/drafter.h"
 #include "model/memory.h"
 #include "model/recorder.h"
 #include "model/weights.h"
@@ -40,6 +41,9 @@ public:
                            Recorder& r) const = 0;
     /// Records what accepting paths of draft rows changes, but for the moves of keys and values.
     virtual void commit(const CommitBatch& batch, const ModelMemory& memory, Recorder& r) const = 0;
+    /// The drafter that the checkpoint holds beside the model, which must outlive it; null where there is
+    /// none. The model itself has set its tensors aside.
+    virtual Result<std::unique_ptr<Drafter>> load_drafter(Weights&) const { return nullptr; }
 };
 
 struct Architecture {

@@ -17,6 +17,7 @@ struct RunnerOptions {
     std::uint32_t rows_per_step = 512;
     std::uint32_t draft_rows = 16;  // of one sequence in one step; 64 at most
     std::uint32_t wanted_rows = 0;  // the most logits of one step; 0: enough for each sequence and its draft
+    bool drafter = false;           // load the one that the checkpoint holds, if it does
     std::uint64_t cache_bytes = 0;  // for keys and values; 0: a third of the machine's memory
 };
 

@@ -26,6 +26,8 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::load(const Checkpoint& checkpo
     Weights weights = TRY(Weights::of(checkpoint, *runner->backend_));
     runner->model_ = TRY(architecture->load(*checkpoint.config, weights));
     const ModelShape& shape = runner->model_->shape();
+    if (options.drafter) runner->drafter_ = TRY(runner->model_->load_drafter(weights));
+    if (runner->drafter_) taps.push_back(shape.layers);  // what it reads: the output of the final norm
     constexpr std::uint32_t default_context = 32768;
     if (options.context > shape.context)
         return fail(Fault::invalid_input, "a context of " + std::to_string(options.context) +
@@ -62,6 +64,7 @@ Status ModelRunner::allocate(const RunnerOptions& options) {
     }
     for (std::size_t i = 0; i < taps_.layers.size(); ++i)
         taps_.places.push_back(TRY(floats(std::size_t(info_.rows_per_step) * model_->shape().width)));
+    if (drafter_) TRY(allocate_drafter());
     const std::uint32_t pages = info_.sequences * pages_for(info_.context + info_.draft_rows);
     writer_ = TRY(
         StepWriter::make(*backend_, {info_.rows_per_step, info_.sequences, pages, wanted_rows_, kept_rows_}));
@@ -69,11 +72,24 @@ Status ModelRunner::allocate(const RunnerOptions& options) {
     return rehearse();
 }
 
+Status ModelRunner::allocate_drafter() {
+    drafted_ =
+        TRY(backend_->allocate(std::size_t(info_.rows_per_step) * model_->shape().width * sizeof(float)));
+    picked_ = TRY(backend_->allocate(std::size_t(info_.rows_per_step) * sizeof(std::uint32_t)));
+    return Done{};
+}
+
+std::vector<AttentionShape> ModelRunner::attention_shapes() const {
+    auto shapes = model_->shape().attention;
+    if (drafter_) shapes.insert(shapes.end(), drafter_->attention().begin(), drafter_->attention().end());
+    return shapes;
+}
+
 /// Room for every sequence's whole context if the memory allows it; for one at the least.
 Status ModelRunner::allocate_cache(const RunnerOptions& options) {
     std::size_t page_bytes = 0;
-    for (const AttentionShape& shape : model_->shape().attention)
-        page_bytes += 2 * shape.page_floats() * sizeof(float);
+    const auto shapes = attention_shapes();
+    for (const AttentionShape& shape : shapes) page_bytes += 2 * shape.page_floats() * sizeof(float);
     const std::uint64_t budget =
         options.cache_bytes ? options.cache_bytes : backend_->device().memory_bytes / 3;
     const std::uint64_t for_one = pages_for(info_.context + info_.draft_rows);
@@ -85,7 +101,7 @@ Status ModelRunner::allocate_cache(const RunnerOptions& options) {
                                               ", and there are " + mebibytes(budget) +
                                               " for them; ask for a shorter context (--ctx)");
     info_.pages = std::uint32_t(std::min(wish, affordable));
-    for (const AttentionShape& shape : model_->shape().attention) {
+    for (const AttentionShape& shape : shapes) {
         const std::size_t bytes = std::size_t(info_.pages) * shape.page_floats() * sizeof(float);
         memory_.attention.push_back({.shape = shape,
                                      .keys = TRY(backend_->allocate(bytes)),
@@ -100,7 +116,15 @@ Status ModelRunner::rehearse() {
     Batch largest;
     largest.rows = info_.rows_per_step;
     largest.wanted = wanted_rows_;
-    model_->forward(largest, memory_, taps_, r);
+    {
+        const auto scope = r.scope();
+        model_->forward(largest, memory_, taps_, r);
+    }
+    if (drafter_) {
+        const auto scope = r.scope();
+        drafter_->forward(largest, {{Address{}, info_.rows_per_step, model_->shape().width}, Address{}},
+                          drafted_, memory_, r);
+    }
     model_->commit({}, memory_, r);
     r.launch(move_tokens_f32, {});
     r.launch(zero_f32, {});
@@ -157,10 +181,37 @@ Result<std::span<float>> ModelRunner::forward(const Step& step) {
     last_rows_ = batch.rows;
     Recorder r(*backend_, scratch_, scratch_bytes_);
     const Tensor logits = model_->forward(batch, memory_, taps_, r);
+    return read_logits(logits);
+}
+
+Result<std::span<float>> ModelRunner::read_logits(Tensor logits) {
     TRY(backend_->run());
     logits_.resize(std::size_t(logits.rows) * logits.columns);
     TRY(backend_->read(logits.address, std::as_writable_bytes(std::span(logits_))));
     return std::span(logits_);
+}
+
+Result<std::span<float>> ModelRunner::draft(const Step& step, Streams streams,
+                                            std::span<const std::uint32_t> from) {
+    CHECK(drafter_ != nullptr && from.size() == step.tokens.size());
+    check(step);
+    const bool of_model = streams == Streams::of_model;
+    const Tensor rows{of_model ? taps_.places.back() : drafted_, of_model ? last_rows_ : drafted_rows_,
+                      model_->shape().width};
+    for (const std::uint32_t row : from) CHECK(row < rows.rows);
+    std::vector<DraftSegment>
+        none;  // guesses are never taken over: they are computed again from the model's rows
+    const Batch batch = writer_->write(step, none);
+    backend_->write(picked_, std::as_bytes(from));
+    drafted_rows_ = batch.rows;
+    Recorder r(*backend_, scratch_, scratch_bytes_);
+    return read_logits(drafter_->forward(batch, {rows, picked_}, drafted_, memory_, r));
+}
+
+Result<std::vector<float>> ModelRunner::drafted() {
+    std::vector<float> values(std::size_t(drafted_rows_) * model_->shape().width);
+    TRY(backend_->read(drafted_, std::as_writable_bytes(std::span(values))));
+    return values;
 }
 
 Status ModelRunner::commit(std::uint32_t sequence, std::span<const std::uint32_t> path) {

@@ -25,6 +25,20 @@ public:
     Result<std::span<float>> forward(const Step& step) override;
     Status commit(std::uint32_t sequence, std::span<const std::uint32_t> path) override;
 
+    /// Whether there is a drafter: it was asked for, and the checkpoint holds one.
+    bool drafts() const { return drafter_ != nullptr; }
+    /// Where the drafter's rows find the stream before their token.
+    enum class Streams {
+        of_model,    // rows of the last forward
+        of_drafter,  // rows of the last draft: a guess goes on from a guess
+    };
+    /// Computes the step with the drafter: row i has the stream of row from[i], and the token behind it. Its
+    /// sequences are the model's, at their places and in their pages; what the drafter remembers of them is
+    /// its own. @return [wanted, vocabulary] logits, valid until the next call
+    Result<std::span<float>> draft(const Step& step, Streams streams, std::span<const std::uint32_t> from);
+    /// The drafter's streams for the rows of the last draft. @return [rows, width]
+    Result<std::vector<float>> drafted();
+
     Device device() const { return backend_->device(); }
     const ModelShape& shape() const { return model_->shape(); }
 
@@ -39,11 +53,15 @@ public:
 private:
     Status allocate(const RunnerOptions& options);
     Status allocate_cache(const RunnerOptions& options);
+    std::vector<AttentionShape> attention_shapes() const;  // of the model, then of the drafter
+    Status allocate_drafter();
     Status rehearse();
+    Result<std::span<float>> read_logits(Tensor logits);
     void check(const Step& step) const;
 
     std::unique_ptr<Backend> backend_;
     std::unique_ptr<Model> model_;
+    std::unique_ptr<Drafter> drafter_;  // or null
     RunnerInfo info_;
     ModelMemory memory_;
     Taps taps_;
@@ -53,6 +71,11 @@ private:
     std::unique_ptr<StepWriter> writer_;
     std::vector<float> logits_;  // [wanted, vocabulary], on the host
     std::uint32_t last_rows_ = 0;
+
+    // Of the drafter:
+    Address drafted_;  // [rows_per_step, width] its streams of the last draft
+    Address picked_;   // uint [rows_per_step]
+    std::uint32_t drafted_rows_ = 0;
     std::vector<DraftSegment> drafts_;  // of the last step, not yet committed
 };
 

@@ -3,18 +3,10 @@
 #include <algorithm>
 
 #include "kernels/all.h"
+#include "model/products.h"
 
 namespace kapitsa {
 namespace {
-
-template <typename Scale>
-Kernel<MultiplyAffine<Scale>> pick(std::uint32_t bits,
-                                   const std::array<Kernel<MultiplyAffine<Scale>>, 6>& of_bits) {
-    constexpr std::array<std::uint32_t, 6> widths{2, 3, 4, 5, 6, 8};
-    const auto at = std::ranges::find(widths, bits);
-    CHECK(at != widths.end());
-    return of_bits[std::size_t(at - widths.begin())];
-}
 
 /// Calls `then` with a null pointer of the storage type of a form.
 template <typename Then>
@@ -28,23 +20,6 @@ void with_type(Weight::Form form, Then then) {
     CHECK(false && "a storage type of floats");
 }
 
-Kernel<MultiplyDense<float>> dense_kernel(const float*) { return multiply_f32; }
-Kernel<MultiplyDense<half>> dense_kernel(const half*) { return multiply_f16; }
-Kernel<MultiplyDense<bfloat>> dense_kernel(const bfloat*) { return multiply_bf16; }
-
-Kernel<MultiplyAffine<float>> affine_kernel(const float*, std::uint32_t bits) {
-    return pick<float>(bits, {multiply_affine2_f32, multiply_affine3_f32, multiply_affine4_f32,
-                              multiply_affine5_f32, multiply_affine6_f32, multiply_affine8_f32});
-}
-Kernel<MultiplyAffine<half>> affine_kernel(const half*, std::uint32_t bits) {
-    return pick<half>(bits, {multiply_affine2_f16, multiply_affine3_f16, multiply_affine4_f16,
-                             multiply_affine5_f16, multiply_affine6_f16, multiply_affine8_f16});
-}
-Kernel<MultiplyAffine<bfloat>> affine_kernel(const bfloat*, std::uint32_t bits) {
-    return pick<bfloat>(bits, {multiply_affine2_bf16, multiply_affine3_bf16, multiply_affine4_bf16,
-                               multiply_affine5_bf16, multiply_affine6_bf16, multiply_affine8_bf16});
-}
-
 Kernel<Embed<float>> embed_kernel(const float*) { return embed_f32; }
 Kernel<Embed<half>> embed_kernel(const half*) { return embed_f16; }
 Kernel<Embed<bfloat>> embed_kernel(const bfloat*) { return embed_bf16; }
@@ -52,9 +27,19 @@ Kernel<EmbedAffine<float>> embed_affine_kernel(const float*) { return embed_affi
 Kernel<EmbedAffine<half>> embed_affine_kernel(const half*) { return embed_affine_f16; }
 Kernel<EmbedAffine<bfloat>> embed_affine_kernel(const bfloat*) { return embed_affine_bf16; }
 
-/// Matrices that one launch can take together.
-bool alike(const Weight& a, const Weight& b) {
-    return a.form == b.form && a.scale_form == b.scale_form && a.bits == b.bits && a.group == b.group;
+template <typename Args>
+void set_rows(Args& args, Tensor x, std::uint32_t count) {
+    args.x = in(x);
+    args.count = count;
+    args.rows = x.rows;
+    args.columns = x.columns;
+}
+
+template <typename Part>
+void set_part(Part& part, std::uint32_t outputs, std::uint32_t columns, Tensor x, Tensor y) {
+    CHECK(columns == x.columns && y.rows == x.rows && y.columns == outputs);
+    part.y = out(y);
+    part.outputs = outputs;
 }
 
 }  // namespace
@@ -111,46 +96,44 @@ void Recorder::multiply_add(const Weight& w, Tensor x, Tensor y) {
 void Recorder::multiply_into(std::span<const Weight* const> weights, std::span<const Tensor> add, Tensor x,
                              std::span<const Tensor> y) {
     for (std::size_t begin = 0, end; begin < weights.size(); begin = end) {
-        for (end = begin;
-             end < weights.size() && end - begin < multiply_parts && alike(*weights[begin], *weights[end]);
-             ++end) {
-            CHECK(weights[end]->columns == x.columns && y[end].rows == x.rows &&
-                  y[end].columns == weights[end]->rows);
-        }
-        const auto fill = [&](auto& args) {
-            args.x = in(x);
-            args.count = std::uint32_t(end - begin);
-            args.rows = x.rows;
-            args.columns = x.columns;
+        end = begin + 1;
+        while (end < weights.size() && end - begin < multiply_parts && weights[begin]->alike(*weights[end]))
+            ++end;
+        with_product(*weights[begin], [&](auto product) {
+            auto& args = product.args;
+            set_rows(args, x, std::uint32_t(end - begin));
             for (std::size_t i = begin; i < end; ++i) {
                 auto& part = args.parts[i - begin];
+                set_part(part, weights[i]->rows, weights[i]->columns, x, y[i]);
                 part.add = add.empty() ? nullptr : in(add[i]);
-                part.y = out(y[i]);
-                part.outputs = weights[i]->rows;
+                set_weight(args, part, *weights[i]);
             }
-        };
-        const Weight& first = *weights[begin];
-        if (first.form == Weight::Form::affine) {
-            with_type(first.scale_form, [&]<typename S>(S* type) {
-                MultiplyAffine<S> args{};
-                fill(args);
-                args.group = first.group;
-                for (std::size_t i = begin; i < end; ++i) {
-                    args.parts[i - begin].codes = in<uint>(weights[i]->data);
-                    args.parts[i - begin].scales = in<S>(weights[i]->scales);
-                    args.parts[i - begin].biases = in<S>(weights[i]->biases);
-                }
-                launch(affine_kernel(type, first.bits), args);
-            });
-        } else {
-            with_type(first.form, [&]<typename T>(T* type) {
-                MultiplyDense<T> args{};
-                fill(args);
-                for (std::size_t i = begin; i < end; ++i)
-                    args.parts[i - begin].weight = in<T>(weights[i]->data);
-                launch(dense_kernel(type), args);
-            });
-        }
+            launch(product.plain, args);
+        });
+    }
+}
+
+void Recorder::multiply_experts_into(std::span<const ExpertWeights* const> weights, Tensor x,
+                                     const ExpertGroups& groups, std::span<const Tensor> y) {
+    for (std::size_t begin = 0, end; begin < weights.size(); begin = end) {
+        end = begin + 1;
+        while (end < weights.size() && end - begin < multiply_parts &&
+               weights[begin]->one.alike(weights[end]->one))
+            ++end;
+        with_product(weights[begin]->one, [&]<typename Args>(Product<Args> product) {
+            MultiplyExperts<Args> args{.matrix = product.args,
+                                       .experts = {},
+                                       .groups = in<ExpertGroup>(groups.address),
+                                       .group_count = groups.count,
+                                       .unused = 0};
+            set_rows(args.matrix, x, std::uint32_t(end - begin));
+            for (std::size_t i = begin; i < end; ++i) {
+                const Weight& one = weights[i]->one;
+                set_part(args.matrix.parts[i - begin], one.rows, one.columns, x, y[i]);
+                args.experts[i - begin] = in<typename Args::Part>(weights[i]->parts);
+            }
+            launch(product.of_experts, args);
+        });
     }
 }
 
@@ -158,6 +141,13 @@ Tensor Recorder::swiglu(Tensor gate, Tensor up) {
     CHECK(gate.rows == up.rows && gate.columns == up.columns);
     const Tensor y = place(gate.rows, gate.columns);
     launch(swiglu_f32, {in(gate), in(up), out(y), gate.rows * gate.columns});
+    return y;
+}
+
+Tensor Recorder::join(Tensor left, Tensor right) {
+    CHECK(left.rows == right.rows);
+    const Tensor y = place(left.rows, left.columns + right.columns);
+    launch(join_rows_f32, {in(left), in(right), out(y), left.rows, left.columns, right.columns});
     return y;
 }
 

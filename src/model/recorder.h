@@ -15,6 +15,12 @@
 
 namespace kapitsa {
 
+/// Where the groups of rows lie that kernels/experts.h makes.
+struct ExpertGroups {
+    Address address;          // ExpertGroup [count]
+    std::uint32_t count = 0;  // at most; the last ones may have no rows
+};
+
 class Recorder {
 public:
     /// Launches on the backend, with results in [scratch, scratch + bytes).
@@ -61,7 +67,18 @@ public:
         multiply_into(weights, {}, x, y);
         return y;
     }
+    /// The same for rows in groups, each with the matrices of its expert.
+    template <std::size_t count>
+    std::array<Tensor, count> multiply_experts(const ExpertWeights* const (&weights)[count], Tensor x,
+                                               const ExpertGroups& groups) {
+        std::array<Tensor, count> y;
+        for (std::size_t i = 0; i < count; ++i) y[i] = place(x.rows, weights[i]->one.rows);
+        multiply_experts_into(weights, x, groups, y);
+        return y;
+    }
     Tensor swiglu(Tensor gate, Tensor up);
+    /// Each row of `left` followed by that of `right`.
+    Tensor join(Tensor left, Tensor right);
     /// Rows of x, `from` (null: all) to `to` (null: all) of y, which somebody else owns.
     void copy_rows(Tensor x, Address from, Address to, std::uint32_t rows, Address y);
 
@@ -78,6 +95,8 @@ private:
 
     void multiply_into(std::span<const Weight* const> weights, std::span<const Tensor> add, Tensor x,
                        std::span<const Tensor> y);
+    void multiply_experts_into(std::span<const ExpertWeights* const> weights, Tensor x,
+                               const ExpertGroups& groups, std::span<const Tensor> y);
 
     Backend& backend_;
     Address scratch_;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/float16.h"
+#include "model/products.h"
 
 namespace kapitsa {
 namespace {
@@ -32,6 +33,19 @@ Result<Weight::Form> dense_form(const TensorEntry& entry) {
     }
 }
 
+std::vector<std::uint64_t> with_columns(std::vector<std::uint64_t> outer, std::uint64_t columns) {
+    outer.push_back(columns);
+    return outer;
+}
+
+/// Of a matrix whose rows are counted by these extents, all of them beyond 0 and below 2^32.
+Result<std::uint32_t> rows_of(const TensorEntry& entry, const std::vector<std::uint64_t>& outer) {
+    std::uint64_t rows = 1;
+    for (const std::uint64_t extent : outer) rows *= extent;
+    if (outer.size() <= 2 && rows <= ~std::uint32_t{0}) return std::uint32_t(rows);
+    return fail(Fault::unsupported, entry.name + " has more than 2^32 rows");
+}
+
 }  // namespace
 
 Result<Weights> Weights::of(const Checkpoint& checkpoint, Backend& backend) {
@@ -51,6 +65,11 @@ Result<const TensorEntry*> Weights::take(const std::string& name) {
     return &found->second;
 }
 
+std::string Weights::tensor_of(const std::string& module) const {
+    const std::string named = module + ".weight";
+    return has(named) || !has(module) ? named : module;
+}
+
 Result<Address> Weights::place(const TensorEntry& entry) {
     bytes_ += entry.bytes.size();
     const std::size_t alignment = element_bytes(entry.type);
@@ -64,19 +83,54 @@ Result<Address> Weights::place(const TensorEntry& entry) {
 }
 
 Result<Weight> Weights::matrix(const std::string& module, std::uint32_t rows, std::uint32_t columns) {
-    if (has(module + ".scales")) return affine(module, rows, columns);
-    const TensorEntry& entry = *TRY(take(module + ".weight"));
-    TRY(expect_shape(entry, {rows, columns}));
+    return matrix_of(module, {rows}, columns);
+}
+
+Result<std::vector<Weight>> Weights::stack(const std::string& module, std::uint32_t experts,
+                                           std::uint32_t rows, std::uint32_t columns) {
+    const Weight all = TRY(matrix_of(module, {experts, rows}, columns));
+    std::vector<Weight> each(experts);
+    for (std::uint32_t e = 0; e < experts; ++e) each[e] = all.slice(e * rows, rows);
+    return each;
+}
+
+Result<ExpertWeights> Weights::experts(std::span<const Weight> matrices) {
+    CHECK(!matrices.empty());
+    ExpertWeights weights{.one = matrices.front(), .experts = std::uint32_t(matrices.size()), .parts = {}};
+    for (const Weight& matrix : matrices)
+        if (!matrix.alike(weights.one))
+            return fail(Fault::unsupported, "the experts of a layer are not all stored in the same form; " +
+                                                checkpoint_->path + " mixes them");
+    std::vector<std::byte> parts;
+    with_product(weights.one, [&]<typename Args>(const Product<Args>& product) {
+        for (const Weight& matrix : matrices) {
+            typename Args::Part part{};
+            set_weight(product.args, part, matrix);
+            const Bytes bytes = std::as_bytes(std::span(&part, 1));
+            parts.insert(parts.end(), bytes.begin(), bytes.end());
+        }
+    });
+    weights.parts = TRY(backend_->allocate(parts.size()));
+    backend_->write(weights.parts, parts);
+    return weights;
+}
+
+Result<Weight> Weights::matrix_of(const std::string& module, const std::vector<std::uint64_t>& outer,
+                                  std::uint32_t columns) {
+    if (has(module + ".scales")) return affine(module, outer, columns);
+    const TensorEntry& entry = *TRY(take(tensor_of(module)));
+    TRY(expect_shape(entry, with_columns(outer, columns)));
     Weight weight;
     weight.form = TRY(dense_form(entry));
-    weight.rows = rows;
+    weight.rows = TRY(rows_of(entry, outer));
     weight.columns = columns;
     weight.data = TRY(place(entry));
     return weight;
 }
 
-Result<Weight> Weights::affine(const std::string& module, std::uint32_t rows, std::uint32_t columns) {
-    const TensorEntry& codes = *TRY(take(module + ".weight"));
+Result<Weight> Weights::affine(const std::string& module, const std::vector<std::uint64_t>& outer,
+                               std::uint32_t columns) {
+    const TensorEntry& codes = *TRY(take(tensor_of(module)));
     const TensorEntry& scales = *TRY(take(module + ".scales"));
     const TensorEntry& biases = *TRY(take(module + ".biases"));
     const auto form = TRY(quantization_.of(module));
@@ -90,9 +144,9 @@ Result<Weight> Weights::affine(const std::string& module, std::uint32_t rows, st
     if (codes.type != ElementType::u32)
         return fail(Fault::corrupt_file,
                     codes.name + " is stored as " + element_name(codes.type) + "; it must be U32");
-    TRY(expect_shape(codes, {rows, std::uint64_t(columns) * form->bits / 32}));
-    TRY(expect_shape(scales, {rows, columns / form->group_size}));
-    TRY(expect_shape(biases, {rows, columns / form->group_size}));
+    TRY(expect_shape(codes, with_columns(outer, std::uint64_t(columns) * form->bits / 32)));
+    TRY(expect_shape(scales, with_columns(outer, columns / form->group_size)));
+    TRY(expect_shape(biases, with_columns(outer, columns / form->group_size)));
     if (scales.type != biases.type)
         return fail(Fault::corrupt_file, module + " stores its scales as " + element_name(scales.type) +
                                              " and its biases as " + element_name(biases.type));
@@ -101,7 +155,7 @@ Result<Weight> Weights::affine(const std::string& module, std::uint32_t rows, st
     weight.scale_form = TRY(dense_form(scales));
     weight.bits = form->bits;
     weight.group = form->group_size;
-    weight.rows = rows;
+    weight.rows = TRY(rows_of(codes, outer));
     weight.columns = columns;
     weight.data = TRY(place(codes));
     weight.scales = TRY(place(scales));
@@ -164,12 +218,21 @@ Result<Tensor> Weights::upload(std::span<const float> values, std::uint32_t rows
 void Weights::set_aside(std::string_view prefix) { aside_.emplace_back(prefix); }
 
 Status Weights::finish() const {
+    return all_taken([&](const std::string& name) {
+        return std::ranges::none_of(aside_,
+                                    [&](const std::string& prefix) { return name.starts_with(prefix); });
+    });
+}
+
+Status Weights::finish(std::string_view prefix) const {
+    return all_taken([&](const std::string& name) { return name.starts_with(prefix); });
+}
+
+template <typename Concerns>
+Status Weights::all_taken(Concerns concerns) const {
     std::vector<std::string> left;
-    for (const auto& [name, entry] : checkpoint_->tensors) {
-        const bool aside =
-            std::ranges::any_of(aside_, [&](const std::string& prefix) { return name.starts_with(prefix); });
-        if (!aside && !taken_.contains(name)) left.push_back(name);
-    }
+    for (const auto& [name, entry] : checkpoint_->tensors)
+        if (concerns(name) && !taken_.contains(name)) left.push_back(name);
     if (left.empty()) return Done{};
     std::ranges::sort(left);
     return fail(Fault::unsupported, "the checkpoint has " + std::to_string(left.size()) +

@@ -26,8 +26,14 @@ public:
     /// The shape of a tensor that is there; empty otherwise.
     std::vector<std::uint64_t> shape(std::string_view tensor) const;
 
-    /// The matrix of a module: `module`.weight, quantised if `module`.scales exists.
+    /// The matrix of a module: `module`.weight (else `module` itself), quantised if `module`.scales exists.
     Result<Weight> matrix(const std::string& module, std::uint32_t rows, std::uint32_t columns);
+    /// One matrix of each expert, stored as one tensor [experts, rows, columns]: `module`.weight or `module`
+    /// itself. @return by expert
+    Result<std::vector<Weight>> stack(const std::string& module, std::uint32_t experts, std::uint32_t rows,
+                                      std::uint32_t columns);
+    /// Makes a value of the matrices of a layer's experts, which are not copied.
+    Result<ExpertWeights> experts(std::span<const Weight> matrices);
     /// A tensor as floats on the host, for vectors that are prepared once.
     Result<std::vector<float>> floats(const std::string& tensor, const std::vector<std::uint64_t>& shape);
     /// exp(w) of a tensor. Some files store -exp(w) in its place, and then nothing is rounded twice.
@@ -40,6 +46,8 @@ public:
     void set_aside(std::string_view prefix);
     /// Fault::unsupported, with the names, if tensors are left over.
     Status finish() const;
+    /// The same for the tensors alone whose names begin so, set aside or not.
+    Status finish(std::string_view prefix) const;
 
     /// Bytes of the matrices taken so far.
     std::uint64_t bytes() const { return bytes_; }
@@ -49,7 +57,14 @@ private:
         : checkpoint_(&checkpoint), backend_(&backend), quantization_(std::move(quantization)) {}
 
     Result<const TensorEntry*> take(const std::string& name);
-    Result<Weight> affine(const std::string& module, std::uint32_t rows, std::uint32_t columns);
+    std::string tensor_of(const std::string& module) const;
+    template <typename Concerns>
+    Status all_taken(Concerns concerns) const;
+    /// `outer`: the extents before the columns, whose product are the matrix's rows.
+    Result<Weight> matrix_of(const std::string& module, const std::vector<std::uint64_t>& outer,
+                             std::uint32_t columns);
+    Result<Weight> affine(const std::string& module, const std::vector<std::uint64_t>& outer,
+                          std::uint32_t columns);
     Result<Address> place(const TensorEntry& entry);
     bool stores_exponentials(const std::string& tensor) const;
     Result<std::vector<float>> stored_floats(const std::string& tensor,

@@ -34,8 +34,8 @@ const std::unordered_map<std::string_view, const Native*>& natives() {
         std::unordered_map<std::string_view, const Native*> all;
         for (const auto natives_of_file :
              {attend_natives(), delta_chunks_natives(), delta_net_natives(), elementwise_natives(),
-              embed_natives(), multiply_affine_natives(), multiply_dense_natives(), rms_norm_natives(),
-              short_conv_natives()})
+              embed_natives(), experts_natives(), multiply_affine_natives(), multiply_blocks_natives(),
+              multiply_dense_natives(), rms_norm_natives(), short_conv_natives()})
             for (const Native& native : natives_of_file) {
                 const bool is_new = all.emplace(native.name, &native).second;
                 CHECK(is_new);
@@ -62,7 +62,7 @@ private:
 
 class CpuBackend final : public Backend {
 public:
-    explicit CpuBackend(std::uint32_t threads) : pool_(threads), barrier_(threads), scratch_(threads) {}
+    explicit CpuBackend(std::uint32_t threads) : pool_(threads), scratch_(threads) {}
 
     Device device() const override {
         const long pages = ::sysconf(_SC_PHYS_PAGES), page_bytes = ::sysconf(_SC_PAGE_SIZE);
@@ -104,8 +104,11 @@ public:
     }
 
     Status run() override {
-        while (next_.size() < tape_.size()) next_.emplace_back();
-        for (std::size_t i = 0; i < tape_.size(); ++i) next_[i].unit.store(0, std::memory_order_relaxed);
+        while (progress_.size() < tape_.size()) progress_.emplace_back();
+        for (std::size_t i = 0; i < tape_.size(); ++i) {
+            progress_[i].taken.store(0, std::memory_order_relaxed);
+            progress_[i].done.store(0, std::memory_order_relaxed);
+        }
         if (!tape_.empty()) pool_.run([this](std::uint32_t worker) { walk(worker); });
         tape_.clear();
         args_.clear();
@@ -118,10 +121,11 @@ private:
         std::size_t args;  // where they lie in args_
         std::uint32_t units, share;
     };
-    struct alignas(64) Counter {
-        Counter() = default;
-        Counter(Counter&&) noexcept {}  // for the vector to grow, between runs
-        std::atomic<std::uint32_t> unit{0};
+    /// Of the units of a launch.
+    struct alignas(64) Progress {
+        Progress() = default;
+        Progress(Progress&&) noexcept {}  // for the vector to grow, between runs
+        std::atomic<std::uint32_t> taken{0}, done{0};
     };
 
     void record(std::string_view kernel, Bytes args, const Grid&) override {
@@ -137,26 +141,31 @@ private:
         tape_.push_back({found->second, at, units, share});
     }
 
+    /// A launch begins when all units of the one before are done, whoever did them: a worker that the system
+    /// took off its core holds the others up only by what it has taken and not done.
     void walk(std::uint32_t worker) {
         for (std::size_t i = 0; i < tape_.size(); ++i) {
             const Launch& launch = tape_[i];
+            Progress& progress = progress_[i];
             for (;;) {
-                const std::uint32_t first = next_[i].unit.fetch_add(launch.share, std::memory_order_relaxed);
+                const std::uint32_t first = progress.taken.fetch_add(launch.share, std::memory_order_relaxed);
                 if (first >= launch.units) break;
-                launch.native->run(args_.data() + launch.args, first,
-                                   std::min(first + launch.share, launch.units), scratch_[worker]);
+                const std::uint32_t last = std::min(first + launch.share, launch.units);
+                launch.native->run(args_.data() + launch.args, first, last, scratch_[worker]);
+                if (progress.done.fetch_add(last - first, std::memory_order_acq_rel) + last - first ==
+                    launch.units)
+                    progress.done.notify_all();
             }
-            if (i + 1 < tape_.size()) barrier_.meet();
+            if (i + 1 < tape_.size()) wait_until(progress.done, launch.units);
         }
     }
 
     Pool pool_;
-    Barrier barrier_;
     std::vector<Scratch> scratch_;  // [workers]
     std::vector<Mapping> memory_;
     std::vector<Launch> tape_;
     std::vector<std::byte> args_;
-    std::vector<Counter> next_;  // [launches of the longest tape]
+    std::vector<Progress> progress_;  // [launches of the longest tape]
 };
 
 }  // namespace

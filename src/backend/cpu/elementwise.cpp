@@ -47,16 +47,28 @@ void run_zero(const Zero& args, std::uint32_t first, std::uint32_t last, Scratch
                       end = std::min(std::size_t(last) * block, std::size_t(args.elements));
     std::memset(args.y + begin, 0, (end - begin) * sizeof(float));
 }
-std::uint32_t rows_of(const CopyRows& args) { return args.rows; }
+template <typename Args>
+std::uint32_t rows_of(const Args& args) {
+    return args.rows;
+}
 void run_copy(const CopyRows& args, std::uint32_t first, std::uint32_t last, Scratch&) {
     for (std::size_t row = first; row < last; ++row)
         std::memcpy(args.y + (args.to ? args.to[row] : row) * args.columns,
                     args.x + (args.from ? args.from[row] : row) * args.columns, args.columns * sizeof(float));
 }
+void run_join(const JoinRows& args, std::uint32_t first, std::uint32_t last, Scratch&) {
+    const std::size_t left = args.left_columns, right = args.right_columns;
+    for (std::size_t row = first; row < last; ++row) {
+        float* y = args.y + row * (left + right);
+        std::memcpy(y, args.left + row * left, left * sizeof(float));
+        std::memcpy(y + left, args.right + row * right, right * sizeof(float));
+    }
+}
 
 constexpr Native natives[] = {
     native<blocks_of<SwiGlu>, run_swiglu>(swiglu_f32),
-    native<rows_of, run_copy>(copy_rows_f32),
+    native<rows_of<CopyRows>, run_copy>(copy_rows_f32),
+    native<rows_of<JoinRows>, run_join>(join_rows_f32),
     native<blocks_of<Zero>, run_zero>(zero_f32),
 };
 

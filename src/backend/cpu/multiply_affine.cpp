@@ -112,26 +112,50 @@ private:
     float *scales_, *biases_;  // [stream_outputs, groups]
 };
 
-template <std::uint32_t bits>
-void multiply_affine_blocks(const AnyAffine& args, std::uint32_t first, std::uint32_t last,
-                            Scratch& scratch) {
-    multiply_blocks<AffineWeights<bits>>(args, first, last, scratch);
+using UntypedAffine = MultiplyAffine<Untyped>;
+using UntypedExperts = MultiplyExperts<UntypedAffine>;
+
+AnyAffine any_of(const UntypedAffine& args, int scales) {
+    AnyAffine any;
+    static_cast<UntypedAffine&>(any) = args;
+    any.stored = static_cast<Scales>(scales);
+    return any;
 }
 
-/// `args` is a MultiplyAffine of the scales named; its layout is the same for all of them.
+template <std::uint32_t bits>
+void multiply_affine_blocks(const UntypedAffine& args, int scales, std::uint32_t first, std::uint32_t last,
+                            Scratch& scratch) {
+    multiply_blocks<AffineWeights<bits>>(any_of(args, scales), first, last, scratch);
+}
+template <std::uint32_t bits>
+void multiply_affine_blocks(const UntypedExperts& args, int scales, std::uint32_t first, std::uint32_t last,
+                            Scratch& scratch) {
+    multiply_expert_blocks<AffineWeights<bits>>(args, any_of(args.matrix, scales), first, last, scratch);
+}
+
+/// `args` is an `Args` of the scales named; its layout is the same for all of them.
+template <class Args>
+void multiply_affine_any(std::uint32_t bits, int scales, const void* args, std::uint32_t first,
+                         std::uint32_t last, Scratch& scratch) {
+    Args any;
+    std::memcpy(&any, args, sizeof any);
+    switch (bits) {
+        case 2: return multiply_affine_blocks<2>(any, scales, first, last, scratch);
+        case 3: return multiply_affine_blocks<3>(any, scales, first, last, scratch);
+        case 4: return multiply_affine_blocks<4>(any, scales, first, last, scratch);
+        case 5: return multiply_affine_blocks<5>(any, scales, first, last, scratch);
+        case 6: return multiply_affine_blocks<6>(any, scales, first, last, scratch);
+        case 8: return multiply_affine_blocks<8>(any, scales, first, last, scratch);
+    }
+}
+
 void multiply_affine_of(std::uint32_t bits, int scales, const void* args, std::uint32_t first,
                         std::uint32_t last, Scratch& scratch) {
-    AnyAffine any;
-    std::memcpy(static_cast<MultiplyAffine<Untyped>*>(&any), args, sizeof(MultiplyAffine<Untyped>));
-    any.stored = static_cast<Scales>(scales);
-    switch (bits) {
-        case 2: return multiply_affine_blocks<2>(any, first, last, scratch);
-        case 3: return multiply_affine_blocks<3>(any, first, last, scratch);
-        case 4: return multiply_affine_blocks<4>(any, first, last, scratch);
-        case 5: return multiply_affine_blocks<5>(any, first, last, scratch);
-        case 6: return multiply_affine_blocks<6>(any, first, last, scratch);
-        case 8: return multiply_affine_blocks<8>(any, first, last, scratch);
-    }
+    multiply_affine_any<UntypedAffine>(bits, scales, args, first, last, scratch);
+}
+void multiply_experts_affine_of(std::uint32_t bits, int scales, const void* args, std::uint32_t first,
+                                std::uint32_t last, Scratch& scratch) {
+    multiply_affine_any<UntypedExperts>(bits, scales, args, first, last, scratch);
 }
 
 }  // namespace kapitsa::cpu::HWY_NAMESPACE
@@ -141,25 +165,38 @@ HWY_AFTER_NAMESPACE();
 namespace kapitsa::cpu {
 
 HWY_EXPORT(multiply_affine_of);
+HWY_EXPORT(multiply_experts_affine_of);
 
 namespace {
 
-template <std::uint32_t bits, int scales, typename Scale>
-void run(const MultiplyAffine<Scale>& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
+template <std::uint32_t bits, int scales, typename Args>
+void run(const Args& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
     HWY_DYNAMIC_DISPATCH(multiply_affine_of)(bits, scales, &args, first, last, scratch);
+}
+template <std::uint32_t bits, int scales, typename Args>
+void run_experts(const Args& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
+    HWY_DYNAMIC_DISPATCH(multiply_experts_affine_of)(bits, scales, &args, first, last, scratch);
 }
 
 template <std::uint32_t bits, int scales, typename Scale>
 constexpr Native native_of(Kernel<MultiplyAffine<Scale>> kernel) {
-    return native<multiply_units<MultiplyAffine<Scale>>, run<bits, scales, Scale>>(kernel);
+    using Args = MultiplyAffine<Scale>;
+    return native<multiply_units<Args>, run<bits, scales, Args>>(kernel);
+}
+template <std::uint32_t bits, int scales, typename Scale>
+constexpr Native native_of(Kernel<MultiplyExperts<MultiplyAffine<Scale>>> kernel) {
+    using Args = MultiplyExperts<MultiplyAffine<Scale>>;
+    return native<multiply_expert_units<Args>, run_experts<bits, scales, Args>>(kernel);
 }
 
-#define AFFINE_NATIVES(bits)                                                                          \
-    native_of<bits, 0>(multiply_affine##bits##_f32), native_of<bits, 1>(multiply_affine##bits##_f16), \
-        native_of<bits, 2>(multiply_affine##bits##_bf16)
+#define NATIVES_OF(entry, bits) \
+    native_of<bits, 0>(entry##_f32), native_of<bits, 1>(entry##_f16), native_of<bits, 2>(entry##_bf16)
+#define AFFINE_NATIVES(bits) \
+    NATIVES_OF(multiply_affine##bits, bits), NATIVES_OF(multiply_experts_affine##bits, bits)
 constexpr Native natives[] = {AFFINE_NATIVES(2), AFFINE_NATIVES(3), AFFINE_NATIVES(4),
                               AFFINE_NATIVES(5), AFFINE_NATIVES(6), AFFINE_NATIVES(8)};
 #undef AFFINE_NATIVES
+#undef NATIVES_OF
 
 }  // namespace
 

@@ -90,6 +90,19 @@ void multiply_bf16_blocks(const MultiplyDense<bfloat>& args, std::uint32_t first
     multiply_blocks<DenseWeights<bfloat>>(args, first, last, scratch);
 }
 
+void multiply_experts_f32_blocks(const MultiplyExperts<MultiplyDense<float>>& args, std::uint32_t first,
+                                 std::uint32_t last, Scratch& scratch) {
+    multiply_expert_blocks<DenseWeights<float>>(args, args.matrix, first, last, scratch);
+}
+void multiply_experts_f16_blocks(const MultiplyExperts<MultiplyDense<half>>& args, std::uint32_t first,
+                                 std::uint32_t last, Scratch& scratch) {
+    multiply_expert_blocks<DenseWeights<half>>(args, args.matrix, first, last, scratch);
+}
+void multiply_experts_bf16_blocks(const MultiplyExperts<MultiplyDense<bfloat>>& args, std::uint32_t first,
+                                  std::uint32_t last, Scratch& scratch) {
+    multiply_expert_blocks<DenseWeights<bfloat>>(args, args.matrix, first, last, scratch);
+}
+
 }  // namespace kapitsa::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -99,24 +112,33 @@ namespace kapitsa::cpu {
 HWY_EXPORT(multiply_f32_blocks);
 HWY_EXPORT(multiply_f16_blocks);
 HWY_EXPORT(multiply_bf16_blocks);
+HWY_EXPORT(multiply_experts_f32_blocks);
+HWY_EXPORT(multiply_experts_f16_blocks);
+HWY_EXPORT(multiply_experts_bf16_blocks);
 
 namespace {
 
-void run_f32(const MultiplyDense<float>& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
-    HWY_DYNAMIC_DISPATCH(multiply_f32_blocks)(args, first, last, scratch);
-}
-void run_f16(const MultiplyDense<half>& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
-    HWY_DYNAMIC_DISPATCH(multiply_f16_blocks)(args, first, last, scratch);
-}
-void run_bf16(const MultiplyDense<bfloat>& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
-    HWY_DYNAMIC_DISPATCH(multiply_bf16_blocks)(args, first, last, scratch);
-}
+#define DENSE_RUNS(type, T)                                                                     \
+    void run_##type(const MultiplyDense<T>& args, std::uint32_t first, std::uint32_t last,      \
+                    Scratch& scratch) {                                                         \
+        HWY_DYNAMIC_DISPATCH(multiply_##type##_blocks)(args, first, last, scratch);             \
+    }                                                                                           \
+    void run_experts_##type(const MultiplyExperts<MultiplyDense<T>>& args, std::uint32_t first, \
+                            std::uint32_t last, Scratch& scratch) {                             \
+        HWY_DYNAMIC_DISPATCH(multiply_experts_##type##_blocks)(args, first, last, scratch);     \
+    }
+DENSE_RUNS(f32, float)
+DENSE_RUNS(f16, half)
+DENSE_RUNS(bf16, bfloat)
+#undef DENSE_RUNS
 
-constexpr Native natives[] = {
-    native<multiply_units<MultiplyDense<float>>, run_f32>(multiply_f32),
-    native<multiply_units<MultiplyDense<half>>, run_f16>(multiply_f16),
-    native<multiply_units<MultiplyDense<bfloat>>, run_bf16>(multiply_bf16),
-};
+#define DENSE_NATIVES(type, T)                                                                \
+    native<multiply_units<MultiplyDense<T>>, run_##type>(multiply_##type),                    \
+        native<multiply_expert_units<MultiplyExperts<MultiplyDense<T>>>, run_experts_##type>( \
+            multiply_experts_##type)
+constexpr Native natives[] = {DENSE_NATIVES(f32, float), DENSE_NATIVES(f16, half),
+                              DENSE_NATIVES(bf16, bfloat)};
+#undef DENSE_NATIVES
 
 }  // namespace
 

@@ -18,6 +18,7 @@
 
 #include "backend/cpu/native.h"
 #include "backend/cpu/vectors-inl.h"
+#include "kernels/multiply_experts.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kapitsa::cpu::HWY_NAMESPACE {
@@ -118,35 +119,78 @@ void multiply_few_rows(const Weights& weights, const float* x, std::size_t first
     }
 }
 
-/// Units [first, last): blocks of outputs, the parts one behind the other.
+/// Outputs [from, to) for any number of rows.
+template <class Weights>
+void multiply_outputs(const Weights& weights, const float* x, std::size_t rows, std::size_t columns,
+                      std::size_t from, std::size_t to, const Results& results, float* room) {
+    switch (rows) {
+        case 1: return multiply_few_rows<Weights, 1>(weights, x, from, to - from, results);
+        case 2: return multiply_few_rows<Weights, 2>(weights, x, from, to - from, results);
+        case 3: return multiply_few_rows<Weights, 3>(weights, x, from, to - from, results);
+        case 4: return multiply_few_rows<Weights, 4>(weights, x, from, to - from, results);
+    }
+    for (std::size_t o = from; o < to; o += block_outputs)
+        multiply_many_rows(weights, x, rows, columns, o, HWY_MIN(to - o, std::size_t(block_outputs)), results,
+                           room);
+}
+
+/// The floats that a product of this many rows needs: the weights' own, then a block of them unpacked.
 template <class Weights, class Args>
-HWY_INLINE void multiply_blocks(const Args& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
-    const std::size_t columns = args.columns, stride = hwy::RoundUpTo(columns, hn::Lanes(F()));
-    const std::size_t own = Weights::floats(args);
-    float* room = scratch.floats(own + (args.rows > stream_rows ? block_outputs * stride : 0));
+HWY_INLINE std::size_t multiply_room(const Args& args, std::size_t rows) {
+    const std::size_t stride = hwy::RoundUpTo(std::size_t(args.columns), hn::Lanes(F()));
+    return Weights::floats(args) + (rows > stream_rows ? block_outputs * stride : 0);
+}
+
+/// Units [first, last) of these parts: blocks of outputs, the parts one behind the other.
+template <class Weights, class Args>
+void multiply_parts_of(const typename Args::Part* parts, const Args& args, const float* x, std::size_t rows,
+                       std::uint32_t first, std::uint32_t last, float* room) {
     std::uint32_t before = 0;
     for (uint p = 0; p < args.count && before < last; ++p) {
-        const auto& part = args.parts[p];
+        const auto& part = parts[p];
         const std::uint32_t blocks = divide_up(part.outputs, block_outputs);
         const std::uint32_t begin = HWY_MAX(first, before), end = HWY_MIN(last, before + blocks);
         if (begin < end) {
             const Weights weights(part, args, room);
-            const Results results{part.add, part.y, part.outputs};
             const std::size_t from = std::size_t(begin - before) * block_outputs;
             const std::size_t to =
                 HWY_MIN(std::size_t(end - before) * block_outputs, std::size_t(part.outputs));
-            switch (args.rows) {
-                case 1: multiply_few_rows<Weights, 1>(weights, args.x, from, to - from, results); break;
-                case 2: multiply_few_rows<Weights, 2>(weights, args.x, from, to - from, results); break;
-                case 3: multiply_few_rows<Weights, 3>(weights, args.x, from, to - from, results); break;
-                case 4: multiply_few_rows<Weights, 4>(weights, args.x, from, to - from, results); break;
-                default:
-                    for (std::size_t o = from; o < to; o += block_outputs)
-                        multiply_many_rows(weights, args.x, args.rows, columns, o,
-                                           HWY_MIN(to - o, std::size_t(block_outputs)), results, room + own);
-            }
+            multiply_outputs(weights, x, rows, args.columns, from, to, {part.add, part.y, part.outputs},
+                             room + Weights::floats(args));
         }
         before += blocks;
+    }
+}
+
+template <class Weights, class Args>
+HWY_INLINE void multiply_blocks(const Args& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
+    float* room = scratch.floats(multiply_room<Weights>(args, args.rows));
+    multiply_parts_of<Weights>(args.parts, args, args.x, args.rows, first, last, room);
+}
+
+/// The same with experts: units are the blocks of the first group, then those of the second, and so on.
+/// @param args experts.matrix as the class of weights takes it
+template <class Weights, class Args, class Matrix>
+HWY_INLINE void multiply_expert_blocks(const MultiplyExperts<Matrix>& experts, const Args& args,
+                                       std::uint32_t first, std::uint32_t last, Scratch& scratch) {
+    float* room = scratch.floats(multiply_room<Weights>(args, args.rows));
+    const std::uint32_t blocks = multiply_units(args);
+    for (std::uint32_t unit = first; unit < last;) {
+        const ExpertGroup group = experts.groups[unit / blocks];
+        if (group.rows == 0) return;  // and so have all behind it
+        const std::uint32_t begin = unit % blocks, end = HWY_MIN(blocks, begin + (last - unit));
+        typename Args::Part parts[multiply_parts];
+        for (uint p = 0; p < args.count; ++p) {
+            const auto& whole = args.parts[p];
+            const std::size_t skipped = std::size_t(group.first) * whole.outputs;
+            parts[p] = experts.experts[p][group.expert];
+            parts[p].add = whole.add ? whole.add + skipped : nullptr;
+            parts[p].y = whole.y + skipped;
+            parts[p].outputs = whole.outputs;
+        }
+        multiply_parts_of<Weights>(parts, args, args.x + std::size_t(group.first) * args.columns, group.rows,
+                                   begin, end, room);
+        unit += end - begin;
     }
 }
 

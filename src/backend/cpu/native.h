@@ -56,13 +56,20 @@ std::uint32_t multiply_units(const Args& args) {
     return units;
 }
 
+template <typename Args>
+std::uint32_t multiply_expert_units(const Args& args) {
+    return args.group_count * multiply_units(args.matrix);
+}
+
 // One table a file; natives.cpp puts them together.
 std::span<const Native> attend_natives();
 std::span<const Native> delta_net_natives();
 std::span<const Native> delta_chunks_natives();
 std::span<const Native> elementwise_natives();
 std::span<const Native> embed_natives();
+std::span<const Native> experts_natives();
 std::span<const Native> multiply_affine_natives();
+std::span<const Native> multiply_blocks_natives();
 std::span<const Native> multiply_dense_natives();
 std::span<const Native> rms_norm_natives();
 std::span<const Native> short_conv_natives();

@@ -21,13 +21,11 @@ std::uint32_t usable_cores() {
     return std::max(1u, std::thread::hardware_concurrency());
 }
 
-void Patience::wait() {
-    constexpr std::uint32_t pauses =
-        4000;  // some tens of microseconds: longer than a launch of a small model
-    if (++waited_ > pauses) {
-        std::this_thread::yield();
-        return;
-    }
+namespace {
+
+constexpr std::uint32_t looks_before_sleep = 2000;  // some tens of microseconds: a launch of a small model
+
+void pause() {
 #if defined(__x86_64__)
     _mm_pause();
 #elif defined(__aarch64__)
@@ -35,14 +33,15 @@ void Patience::wait() {
 #endif
 }
 
-void Barrier::meet() {
-    const std::uint32_t round = round_.load(std::memory_order_acquire);
-    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == workers_) {
-        arrived_.store(0, std::memory_order_relaxed);
-        round_.store(round + 1, std::memory_order_release);
-        return;
+}  // namespace
+
+void wait_until(const std::atomic<std::uint32_t>& value, std::uint32_t wanted) {
+    for (std::uint32_t looks = 0; looks < looks_before_sleep; ++looks) {
+        if (value.load(std::memory_order_acquire) == wanted) return;
+        pause();
     }
-    for (Patience patience; round_.load(std::memory_order_acquire) == round;) patience.wait();
+    for (std::uint32_t now; (now = value.load(std::memory_order_acquire)) != wanted;)
+        value.wait(now, std::memory_order_acquire);
 }
 
 Pool::Pool(std::uint32_t workers) {
@@ -64,20 +63,16 @@ void Pool::run(const std::function<void(std::uint32_t)>& body) {
     started_.fetch_add(1, std::memory_order_release);
     started_.notify_all();
     body(0);
-    for (Patience patience; finished_.load(std::memory_order_acquire) != threads_.size();) patience.wait();
+    wait_until(finished_, std::uint32_t(threads_.size()));
 }
 
 void Pool::work(std::uint32_t worker) {
-    for (std::uint32_t seen = 0;;) {
-        // The next run of a decoding model comes soon: look for it a while before going to sleep.
-        for (std::uint32_t looks = 0; looks < 2000 && started_.load(std::memory_order_acquire) == seen;
-             ++looks)
-            Patience().wait();
-        started_.wait(seen, std::memory_order_acquire);
-        seen = started_.load(std::memory_order_acquire);
+    for (std::uint32_t seen = 0;; ++seen) {
+        // The next run of a decoding model comes soon.
+        wait_until(started_, seen + 1);
         if (stopping_.load(std::memory_order_acquire)) return;
         (*body_)(worker);
-        finished_.fetch_add(1, std::memory_order_release);
+        if (finished_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_.size()) finished_.notify_all();
     }
 }
 

@@ -1,5 +1,6 @@
-// The threads of the CPU backend. The caller is one of them; the others sleep between runs and spin within
-// one. All waiting is on atomics: there is no lock.
+// The threads of the CPU backend. The caller is one of them. Who waits looks for some tens of microseconds
+// and then sleeps, so that a core goes to whoever has work for it, be that another program or the very worker
+// that is waited for. All waiting is on atomics: there is no lock.
 #pragma once
 
 #include <atomic>
@@ -13,26 +14,8 @@ namespace kapitsa::cpu {
 /// How many cores this process may use.
 std::uint32_t usable_cores();
 
-/// Gives way to whoever shares the core: a pause at first, then the rest of the time slice.
-class Patience {
-public:
-    void wait();
-
-private:
-    std::uint32_t waited_ = 0;
-};
-
-/// All workers of a run meet here, again and again.
-class Barrier {
-public:
-    explicit Barrier(std::uint32_t workers) : workers_(workers) {}
-    void meet();
-
-private:
-    const std::uint32_t workers_;
-    alignas(64) std::atomic<std::uint32_t> arrived_{0};
-    alignas(64) std::atomic<std::uint32_t> round_{0};
-};
+/// Returns once `value` is `wanted`. Whoever makes it so calls value.notify_all().
+void wait_until(const std::atomic<std::uint32_t>& value, std::uint32_t wanted);
 
 class Pool {
 public:

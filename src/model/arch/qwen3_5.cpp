@@ -1,25 +1,29 @@
-// Qwen3.5, 3.6 and 3.8, dense, text: three gated delta-net layers, then one full-attention layer, repeated.
-// Everything this family knows of itself is in this file: its numbers, its tensors, its forward pass.
-// Source: the family's reference implementation and config.json; checked by tests/golden.
+// Qwen3.5, 3.6 and 3.8, dense and with experts, text: three gated delta-net layers, then one full-attention
+// layer, repeated; and the head that drafts for them. Everything this family knows of itself is in this file:
+// its numbers, its tensors, its forward pass. Source: the family's reference implementation and config.json;
+// checked by tests/golden.
 
 #include "formats/config_reader.h"
 #include "model/architecture.h"
 #include "model/layers/attention.h"
 #include "model/layers/delta_net.h"
+#include "model/layers/feed_forward.h"
+#include "model/layers/mtp_head.h"
 #include "model/layers/norm.h"
-#include "model/layers/swiglu.h"
 
 namespace kapitsa {
 namespace {
 
 struct Numbers {
-    std::uint32_t vocabulary, width, inner, layers, context;
+    std::uint32_t vocabulary, width, layers, context;
+    FeedForward::Numbers feed_forward;
     std::uint32_t heads, kv_heads, head_width, rotary;
     DeltaNetShape delta_net;
     double rope_theta;
     float epsilon;
-    bool tied;                  // the head is the embedding
-    bool tiled;                 // value heads of the delta net: see layers/delta_net.h
+    bool tied;    // the head is the embedding
+    bool tiled;   // value heads of the delta net: see layers/delta_net.h
+    bool drafts;  // the head for multi-token prediction is the known one, if its tensors are there
     std::vector<bool> attends;  // [layers] full attention, or the delta net
 };
 
@@ -49,10 +53,36 @@ Status refuse_variants(const ConfigReader& text, const ConfigReader& rope) {
     TRY(expect_flag(rope, "mrope_interleaved", true));
     TRY(expect_default_rope(rope));
     if (text.has("rope_scaling")) TRY(expect_default_rope(TRY(text.child("rope_scaling"))));
-    if (text.has("num_experts"))
-        return fail(Fault::unsupported,
-                    text.field("num_experts") + " makes this a mixture of experts, which is not there yet");
+    TRY(expect_flag(text, "norm_topk_prob", true));
+    if (text.has("mlp_only_layers") && !TRY(text.numbers("mlp_only_layers", {0, 1024})).empty())
+        return fail(Fault::unsupported, text.field("mlp_only_layers") +
+                                            " names dense layers among those of experts; in this family all "
+                                            "layers are known to be alike");
+    if (TRY(text.number_or("decoder_sparse_step", 1)) != 1)
+        return fail(Fault::unsupported, text.field("decoder_sparse_step") + " must be 1 in this family");
     return Done{};
+}
+
+constexpr WholeRange widths{1, 1u << 20};
+
+Result<FeedForward::Numbers> read_feed_forward(const ConfigReader& file, const ConfigReader& text) {
+    FeedForward::Numbers n{.width = TRY(text.number("hidden_size", widths)), .inner = 0, .experts = {}};
+    const std::string type = TRY(file.text("model_type"));
+    const bool routed = type.ends_with("_moe") || type.ends_with("_moe_text");
+    if (TRY(text.number_or("num_experts", routed ? 256 : 0, {0, 4096})) == 0) {
+        n.inner = TRY(text.number("intermediate_size", widths));
+        return n;
+    }
+    Experts::Numbers& experts = n.experts;
+    experts.width = n.width;
+    experts.inner = TRY(text.number_or("moe_intermediate_size", 512, widths));
+    experts.router.experts = TRY(text.number_or("num_experts", 256, {1, 4096}));
+    experts.router.picks = TRY(text.number_or("num_experts_per_tok", 8, {1, 256}));
+    experts.shared_inner = TRY(text.number_or("shared_expert_intermediate_size", 512, widths));
+    experts.shared_gated = true;
+    if (experts.router.picks > experts.router.experts)
+        return fail(Fault::corrupt_file, text.field("num_experts_per_tok") + " is more than num_experts");
+    return n;
 }
 
 Result<std::vector<bool>> read_layer_kinds(const ConfigReader& text, std::uint32_t layers) {
@@ -101,13 +131,13 @@ Result<Numbers> read(const Json& config) {
                               : text.has("rope_scaling")  ? TRY(text.child("rope_scaling"))
                                                           : text;
     TRY(refuse_variants(text, rope));
-    constexpr WholeRange widths{1, 1u << 20}, heads{1, 4096}, head_widths{1, 1024};
+    constexpr WholeRange heads{1, 4096}, head_widths{1, 1024};
     Numbers n{
         .vocabulary = TRY(text.number_or("vocab_size", 248320, {1, 1u << 24})),
         .width = TRY(text.number("hidden_size", widths)),
-        .inner = TRY(text.number("intermediate_size", widths)),
         .layers = TRY(text.number("num_hidden_layers", {1, 1024})),
         .context = TRY(text.number_or("max_position_embeddings", 32768, token_counts)),
+        .feed_forward = TRY(read_feed_forward(file, text)),
         .heads = TRY(text.number("num_attention_heads", heads)),
         .kv_heads = TRY(text.number("num_key_value_heads", heads)),
         .head_width = TRY(text.number_or("head_dim", 256, head_widths)),
@@ -121,6 +151,8 @@ Result<Numbers> read(const Json& config) {
         .epsilon = float(TRY(text.real_or("rms_norm_eps", 1e-6, {0.0, 1.0}))),
         .tied = TRY((text.has("tie_word_embeddings") ? text : file).flag_or("tie_word_embeddings", false)),
         .tiled = TRY(text.flag_or("linear_value_heads_tiled", false)),
+        .drafts = TRY(text.number_or("mtp_num_hidden_layers", 0, {0, 1024})) == 1 &&
+                  !TRY(text.flag_or("mtp_use_dedicated_embeddings", false)),
         .attends = {},
     };
     const double part = TRY(
@@ -157,8 +189,30 @@ public:
         for (const char* part : {"mtp.", "language_model.mtp.", "model.visual.", "visual.", "vision_tower."})
             weights.set_aside(part);
         TRY(weights.finish());
+        model->norm_shift_ = shift;
         model->describe();
         return std::unique_ptr<Model>(std::move(model));
+    }
+
+    Result<std::unique_ptr<Drafter>> load_drafter(Weights& weights) const override {
+        const Numbers& n = numbers_;
+        for (const std::string module : {"mtp", "language_model.mtp"}) {
+            if (!n.drafts || !weights.has(module + ".fc.weight")) continue;
+            // Who converts a model may leave the head as it was.
+            const float shift =
+                norm_shift_ == 0 ? TRY(guess_norm_shift(weights, module, n.width)) : norm_shift_;
+            auto head = TRY(MtpHead::load(weights, module,
+                                          {.attention = attention_numbers(shift),
+                                           .feed_forward = n.feed_forward,
+                                           .epsilon = n.epsilon,
+                                           .rope_frequencies = rope_frequencies_,
+                                           .embedding = embedding_,
+                                           .logits = head_},
+                                          std::uint32_t(attention_.size())));
+            TRY(weights.finish(module + "."));
+            return head;
+        }
+        return nullptr;
     }
 
     const ModelShape& shape() const override { return shape_; }
@@ -191,7 +245,7 @@ private:
     struct Layer {
         Tensor norm, post_norm;
         std::uint32_t mixer = 0;  // its number among those of its kind
-        SwiGluLayer mlp;
+        FeedForward mlp;
     };
 
     /// Hugging Face files store w of (1 + w), MLX files 1 + w. The convention of the norms is that of the
@@ -208,6 +262,16 @@ private:
                     "tells how the norms are stored");
     }
 
+    Attention::Numbers attention_numbers(float shift) const {
+        return {.width = numbers_.width,
+                .heads = numbers_.heads,
+                .kv_heads = numbers_.kv_heads,
+                .head_width = numbers_.head_width,
+                .rotary = numbers_.rotary,
+                .epsilon = numbers_.epsilon,
+                .norm_shift = shift};
+    }
+
     Status load_layer(Weights& weights, const std::string& prefix, std::uint32_t i, float shift) {
         const Numbers& n = numbers_;
         const std::string block = prefix + "layers." + std::to_string(i);
@@ -217,15 +281,8 @@ private:
             TRY(shifted_norm(weights, block + ".post_attention_layernorm.weight", n.width, shift));
         if (n.attends[i]) {
             layer.mixer = std::uint32_t(attention_.size());
-            attention_.push_back(TRY(Attention::load(weights, block + ".self_attn",
-                                                     {.width = n.width,
-                                                      .heads = n.heads,
-                                                      .kv_heads = n.kv_heads,
-                                                      .head_width = n.head_width,
-                                                      .rotary = n.rotary,
-                                                      .epsilon = n.epsilon,
-                                                      .norm_shift = shift},
-                                                     layer.mixer)));
+            attention_.push_back(
+                TRY(Attention::load(weights, block + ".self_attn", attention_numbers(shift), layer.mixer)));
         } else {
             layer.mixer = std::uint32_t(delta_net_.size());
             delta_net_.push_back(TRY(DeltaNet::load(
@@ -233,7 +290,7 @@ private:
                 {.width = n.width, .shape = n.delta_net, .epsilon = n.epsilon, .tiled = n.tiled},
                 layer.mixer)));
         }
-        layer.mlp = TRY(SwiGluLayer::load(weights, block + ".mlp", n.width, n.inner));
+        layer.mlp = TRY(FeedForward::load(weights, block + ".mlp", n.feed_forward));
         layers_.push_back(layer);
         return Done{};
     }
@@ -275,6 +332,7 @@ private:
     }
 
     Numbers numbers_{};
+    float norm_shift_ = 0;  // 1 where the checkpoint stores w of (1 + w)
     ModelShape shape_;
     Weight embedding_, head_;
     Tensor norm_, rope_frequencies_;
@@ -283,7 +341,7 @@ private:
     std::vector<DeltaNet> delta_net_;
 };
 
-constexpr std::string_view model_types[] = {"qwen3_5", "qwen3_5_text"};
+constexpr std::string_view model_types[] = {"qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"};
 
 }  // namespace
 

@@ -21,6 +21,12 @@ public:
 
     std::uint64_t bytes() const { return gate_.bytes() + up_.bytes() + down_.bytes(); }
 
+    /// The layer of x, [rows, width].
+    Tensor compute(Tensor x, Recorder& r) const {
+        const auto [gate, up] = r.multiply_all({&gate_, &up_}, x);
+        return r.multiply(down_, r.swiglu(gate, up));
+    }
+
     /// y += the layer of x. Both are [rows, width].
     void add(Tensor x, Tensor y, Recorder& r) const {
         const auto scope = r.scope();
