@@ -53,7 +53,7 @@ Status check_folder(const std::string& folder) {
 Result<Json> read_object(const std::string& path, const JsonLimits& limits) {
     const std::string text = without_python_words(TRY(read_text_file(path, limits.bytes)));
     Result<Json> json = parse_json(text, limits);
-    if (!json) return fail(std::move(json.error()).because(path));
+    if (!json) return fail(Fault::corrupt_file, path + ": " + json.error().message);
     if (!json->is_object()) return fail(Fault::corrupt_file, path + " is not a JSON object");
     return json;
 }
@@ -178,6 +178,7 @@ std::uint64_t Checkpoint::weight_bytes() const {
 Result<TokenizerDescription> Checkpoint::tokenizer() const {
     if (gguf) return read_gguf_tokenizer(*gguf);
     const std::string file = inside(path, "tokenizer.json");
+    if (!present(file)) return fail(Fault::invalid_input, path + " has no tokenizer.json" + folder_holds);
     auto description = read_tokenizer_json(TRY(read_text_file(file, tokenizer_bytes_max)));
     if (!description) return fail(std::move(description.error()).because(file));
     return description;

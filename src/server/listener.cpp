@@ -157,7 +157,7 @@ Result<tcp::endpoint> resolve(asio::io_context& io, std::string host, std::uint1
     const auto found = resolver.resolve(host, std::to_string(port),
                                         tcp::resolver::passive | tcp::resolver::numeric_service, error);
     if (error || found.empty() || host.empty())
-        return fail(Fault::invalid_input, "--host " + host + " is no address of this machine");
+        return fail(Fault::invalid_input, "--host " + host + " is no address of this machine: try 127.0.0.1");
     for (const auto& entry : found)
         if (entry.endpoint().address().is_v4()) return entry.endpoint();
     return found.begin()->endpoint();
@@ -182,8 +182,11 @@ Result<std::unique_ptr<Server>> Server::start(ModelService& model, const ServerO
     auto io = std::make_shared<asio::io_context>(io_threads);
     const tcp::endpoint address = TRY(resolve(*io, options.host, options.port));
     if (!address.address().is_loopback() && options.api_key.empty())
-        return fail(Fault::invalid_input,
-                    "--host " + options.host + " can be reached from other machines: set --api-key as well");
+        return fail(
+            Fault::invalid_input,
+            "--host " + options.host +
+                " can be reached from other machines: name a key that they must know, in $KAPITSA_API_KEY "
+                "or with --api-key KEY");
     AccessRules access{.bound_host = options.host,
                        .any_address = address.address().is_unspecified(),
                        .api_key = options.api_key,

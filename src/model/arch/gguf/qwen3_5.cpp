@@ -25,7 +25,7 @@ constexpr GgufName of_every_block[] = {
     {"ffn_gate_exps", "mlp.switch_mlp.gate_proj"},
     {"ffn_up_exps", "mlp.switch_mlp.up_proj"},
     {"ffn_down_exps", "mlp.switch_mlp.down_proj"},
-    {"ffn_gate_up_exps", "mlp.switch_mlp.gate_up_proj"},
+    {"ffn_gate_up_exps", "mlp.experts.gate_up_proj"},
     {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
     {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
     {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
