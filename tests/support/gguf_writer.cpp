@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/float16.h"
+#include "base/utf8.h"
 
 namespace kapitsa {
 namespace {
@@ -27,6 +28,22 @@ std::string list_head(GgufType type, std::size_t count) {
     return raw(GgufType::list) + raw(type) + raw(std::uint64_t(count));
 }
 void pad(std::string& bytes) { bytes.resize((bytes.size() + alignment - 1) / alignment * alignment, '\0'); }
+
+/// The printable stand-ins of bytes, as GPT-2's files have them.
+std::string with_stand_ins(std::string_view bytes) {
+    std::string text;
+    for (const char c : bytes) {
+        const auto byte = static_cast<unsigned char>(c);
+        const auto prints = [](unsigned b) { return (b >= '!' && b <= '~') || (b >= 0xA1 && b != 0xAD); };
+        char32_t code_point = byte;
+        if (!prints(byte)) {
+            code_point = 0x100;
+            for (unsigned before = 0; before < byte; ++before) code_point += !prints(before);
+        }
+        append_utf8(text, code_point);
+    }
+    return text;
+}
 
 std::uint32_t number_of(ElementType type) {
     switch (type) {
@@ -164,6 +181,27 @@ void GgufWriter::write_parts(const std::string& stem, std::uint32_t parts) const
         file << part(tensors_.size() * i / parts, tensors_.size() * (i + 1) / parts, metadata);
         CHECK(file.good());
     }
+}
+
+void add_tokenizer(GgufWriter& writer, const TokenizerDescription& description, std::string_view pre) {
+    std::size_t count = description.pieces.size();
+    for (const AddedToken& added : description.added) count = std::max(count, std::size_t(added.id) + 1);
+    std::vector<std::string> tokens(count), merges;
+    std::vector<std::int32_t> types(count, 5);  // unused
+    for (std::size_t id = 0; id < count; ++id) {
+        const bool used = id < description.pieces.size() && !description.pieces[id].empty();
+        tokens[id] = used ? with_stand_ins(description.pieces[id]) : "[PAD" + std::to_string(id) + "]";
+        if (used) types[id] = 1;
+    }
+    for (const AddedToken& added : description.added) {
+        tokens[std::size_t(added.id)] = added.content;
+        types[std::size_t(added.id)] = added.special ? 3 : 4;
+    }
+    for (const auto& [left, right] : description.merges)
+        merges.push_back(with_stand_ins(left) + " " + with_stand_ins(right));
+    writer.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", pre);
+    writer.texts("tokenizer.ggml.tokens", tokens).numbers("tokenizer.ggml.token_type", types);
+    writer.texts("tokenizer.ggml.merges", merges);
 }
 
 std::vector<std::byte> narrowed(ElementType type, const std::vector<float>& values) {

@@ -8,6 +8,7 @@
 
 #include "formats/description.h"
 #include "formats/gguf.h"
+#include "formats/tokenizer_description.h"
 
 namespace kapitsa {
 
@@ -51,6 +52,9 @@ private:
     std::vector<Value> metadata_;
     std::vector<Tensor> tensors_;
 };
+
+/// The metadata of a byte-level tokenizer that cuts words as `pre` says, as converters write it.
+void add_tokenizer(GgufWriter& writer, const TokenizerDescription& description, std::string_view pre);
 
 /// Values narrowed to F32, F16, BF16 or Q8_0.
 std::vector<std::byte> narrowed(ElementType type, const std::vector<float>& values);
