@@ -127,9 +127,12 @@ std::vector<ModelFolder> all_models() {
     std::vector<ModelFolder> models;
     std::error_code failed;
     for (fs::directory_iterator entry(models_folder(), failed), end; !failed && entry != end;
-         entry.increment(failed))
-        if (auto model = fs::is_directory(entry->path(), failed) ? look_at(entry->path()) : std::nullopt)
-            models.push_back(std::move(*model));
+         entry.increment(failed)) {
+        std::error_code unknown;
+        const bool hidden = entry->path().filename().string().starts_with('.');  // an import under way
+        if (hidden || !entry->is_directory(unknown)) continue;
+        if (auto model = look_at(entry->path())) models.push_back(std::move(*model));
+    }
     for (const std::string& file : gguf_models_in(models_folder()))
         if (auto model = gguf_model(file)) models.push_back(std::move(*model));
     std::ranges::sort(models, {}, &ModelFolder::name);

@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "golden/gguf_model.h"
 #include "golden/model_case.h"
 #include "model/gguf_dialect.h"
 #include "support/checkpoint_writer.h"
+#include "support/gguf_model.h"
 #include "support/golden.h"
 
 namespace kapitsa {

@@ -1,4 +1,4 @@
-#include "golden/gguf_model.h"
+#include "support/gguf_model.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
