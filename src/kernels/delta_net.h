@@ -35,9 +35,9 @@ struct DeltaRows {
     uint tiled = 0;
 };
 
-/// The rule over long chains, in chunks of `delta_chunk_rows` that begin at multiples of it in the sequence:
-/// the WY form, where the products inside a chunk are solved at once and only the state goes from chunk to
-/// chunk.
+/// The rule over long chains, in chunks of `recurrent_chunk_rows` that begin at multiples of it in the
+/// sequence: the WY form, where the products inside a chunk are solved at once and only the state goes from
+/// chunk to chunk.
 struct DeltaChunks {
     In<float> qkv, g, beta;
     In<SegmentRows> segments;  // [count], all of them `commit`
@@ -46,7 +46,6 @@ struct DeltaChunks {
     uint count, key_heads, value_heads, key_width, value_width;
     uint tiled = 0;
 };
-constexpr uint delta_chunk_rows = 64;
 
 /// Replays rows into states, as if they had been decoded.
 struct DeltaCommit {

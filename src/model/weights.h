@@ -4,6 +4,7 @@
 // Matrices are used where they are mapped when the device shares the host's memory; vectors become f32.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>

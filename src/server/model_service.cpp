@@ -43,13 +43,13 @@ Result<Sampling> default_sampling(const Json* file) {
 }
 
 /// Adds the token ids of `eos_token_id`: one, a list, or null.
-Status read_stop_tokens(const Json& file, const char* name, std::size_t vocabulary,
+Status read_stop_tokens(const Json& file, const std::string& name, std::size_t vocabulary,
                         std::vector<Token>& tokens) {
     const auto found = file.find("eos_token_id");
     if (found == file.end() || found->is_null()) return Done{};
     const auto take = [&](const Json& id) -> Status {
         if (!id.is_number_integer() || id.get<double>() < 0 || id.get<double>() >= double(vocabulary))
-            return fail(Fault::corrupt_file, std::string(name) + ": eos_token_id is not a token of the " +
+            return fail(Fault::corrupt_file, name + ": eos_token_id is not a token of the " +
                                                  std::to_string(vocabulary) + " there are");
         tokens.push_back(id.get<Token>());
         return Done{};
@@ -64,9 +64,11 @@ Result<std::vector<Token>> find_stop_tokens(const Checkpoint& checkpoint, const 
     std::vector<Token> tokens;
     if (checkpoint.config) {
         TRY(read_stop_tokens(*checkpoint.config, "config.json", vocabulary, tokens));
-        const auto text = checkpoint.config->find("text_config");
-        if (text != checkpoint.config->end() && text->is_object())
-            TRY(read_stop_tokens(*text, "config.json: text_config", vocabulary, tokens));
+        for (const char* part : {"text_config", "llm_config"}) {
+            const auto text = checkpoint.config->find(part);
+            if (text != checkpoint.config->end() && text->is_object())
+                TRY(read_stop_tokens(*text, "config.json: " + std::string(part), vocabulary, tokens));
+        }
     }
     if (checkpoint.generation_config)
         TRY(read_stop_tokens(*checkpoint.generation_config, "generation_config.json", vocabulary, tokens));

@@ -73,6 +73,21 @@ Logits ModelCase::chain(Sequence& sequence, std::vector<Token> tokens) {
     return std::move(step({{&sequence, std::move(tokens)}}).front());
 }
 
+Logits ModelCase::draft(const Sequence& sequence, std::uint32_t committed, std::vector<Token> tokens,
+                        ModelRunner::Streams streams, const std::vector<std::uint32_t>& from) {
+    Step step;
+    const auto pages = pages_of(sequence.slot);
+    const auto rows = std::uint32_t(tokens.size());
+    step.tokens = std::move(tokens);
+    step.segments = {{sequence.slot, 0, rows, committed, true, pages}};
+    for (std::uint32_t row = 0; row < rows; ++row) {
+        step.parents.push_back(std::int32_t(row) - 1);
+        step.wanted.push_back(row);
+    }
+    const std::span<float> logits = must(runner_->draft(step, streams, from));
+    return {logits.begin(), logits.end()};
+}
+
 void ModelCase::accept(Sequence& sequence, const std::vector<std::uint32_t>& path) {
     std::vector<std::uint32_t> rows;
     for (const std::uint32_t row : path) rows.push_back(first_rows_[sequence.slot] + row);

@@ -55,6 +55,21 @@ TEST_P(Elementwise, SwigluOfNanIsNan) {
     }
 }
 
+TEST_P(Elementwise, SquaredReluIsTheSquareOfWhatIsPositive) {
+    for (const std::size_t elements : sizes) {
+        auto x = random_floats(elements, 1, 20);
+        x[0] = -0.0f;
+        if (elements > 4) x[1] = 1e19f, x[2] = -1e19f, x[3] = std::numeric_limits<float>::quiet_NaN();
+        Lab lab(GetParam(), 2);
+        const Out<float> y = lab.room(elements);
+        lab.run(squared_relu_f32, {lab.give(x), y, uint(elements)});
+        const auto got = lab.read(y, elements);
+        for (std::size_t i = 0; i < elements; ++i)
+            EXPECT_TRUE(std::isnan(x[i]) ? std::isnan(got[i]) : got[i] == (x[i] > 0 ? x[i] * x[i] : 0.0f))
+                << x[i] << " gives " << got[i];
+    }
+}
+
 TEST_P(Elementwise, CopyRowsFollowsItsListsAndTouchesNothingElse) {
     for (const std::size_t columns : {1u, 7u, 33u, 256u})
         for (const bool from_list : {false, true})

@@ -231,9 +231,9 @@ public:
             else
                 delta_net_[layer.mixer].add(h, x, batch, memory, r);
             layer.mlp.add(r.rms_norm(x, layer.post_norm, epsilon), x, r);
-            tap(taps, i, x, r);
+            taps.copy(i, x, r);
         }
-        if (!taps.layers.empty()) tap(taps, numbers_.layers, r.rms_norm(x, norm_, epsilon), r);
+        if (!taps.layers.empty()) taps.copy(numbers_.layers, r.rms_norm(x, norm_, epsilon), r);
         return r.multiply(head_, r.rms_norm_of(x, batch.wanted_rows, batch.wanted, norm_, epsilon));
     }
 
@@ -313,22 +313,17 @@ private:
                   .layers = n.layers,
                   .context = n.context,
                   .attention = {},
-                  .delta_net = {},
+                  .recurrent = {},
                   .decode_bytes = head_.bytes()};
         for (const Attention& layer : attention_) {
             shape_.attention.push_back(layer.shape());
             shape_.decode_bytes += layer.bytes();
         }
         for (const DeltaNet& layer : delta_net_) {
-            shape_.delta_net.push_back(layer.shape());
+            shape_.recurrent.push_back(layer.shape());
             shape_.decode_bytes += layer.bytes();
         }
         for (const Layer& layer : layers_) shape_.decode_bytes += layer.mlp.bytes();
-    }
-
-    static void tap(const Taps& taps, std::uint32_t layer, Tensor x, Recorder& r) {
-        for (std::size_t i = 0; i < taps.layers.size(); ++i)
-            if (taps.layers[i] == layer) r.copy_rows(x, Address{}, Address{}, x.rows, taps.places[i]);
     }
 
     Numbers numbers_{};
