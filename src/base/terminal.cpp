@@ -17,9 +17,11 @@ std::string_view environment(const char* name) {
 
 bool is_terminal(std::FILE* stream) { return ::isatty(::fileno(stream)) == 1; }
 
-bool shows_colour(std::FILE* stream) {
+bool obeys_escapes(std::FILE* stream) {
     const std::string_view kind = environment("TERM");
-    return is_terminal(stream) && environment("NO_COLOR").empty() && !kind.empty() && kind != "dumb";
+    return is_terminal(stream) && !kind.empty() && kind != "dumb";
 }
+
+bool shows_colour(std::FILE* stream) { return obeys_escapes(stream) && environment("NO_COLOR").empty(); }
 
 }  // namespace kapitsa

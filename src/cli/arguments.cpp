@@ -18,8 +18,8 @@ constexpr std::size_t help_columns = 100, left_columns = 26;
 template <typename Number>
 bool read_number(std::string_view text, std::uint64_t least, std::uint64_t most, Number& value) {
     std::uint64_t read = 0;
-    const char* end = text.data() + text.size();
-    const auto [after, error] = std::from_chars(text.data(), end, read);
+    const char *begin = text.data(), *end = begin + text.size();
+    const auto [after, error] = std::from_chars(begin, end, read);
     if (error != std::errc() || after != end || read < least || read > most) return false;
     value = static_cast<Number>(read);
     return true;

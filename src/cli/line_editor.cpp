@@ -52,7 +52,7 @@ struct LineEditor::Impl {
     std::string history_file;
     const char* prompt = "";
     bool interrupted = false;
-    bool brackets_pastes = shows_colour(stdout);  // a terminal that understands the one understands the other
+    bool brackets_pastes = obeys_escapes(stdout);
 
     static Impl& of(EditLine* editor) {
         void* self = nullptr;
