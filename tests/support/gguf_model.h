@@ -1,4 +1,5 @@
-// A golden model folder turned into a GGUF file, as converters do it.
+// A golden model folder turned into a GGUF file, as converters do it. Written from the formats' descriptions
+// and not from the reader, so that a mistake of the reader's shows.
 #pragma once
 
 #include <optional>
@@ -21,9 +22,12 @@ private:
     std::size_t key_heads_, value_heads_, key_width_, value_width_;
 };
 
+/// All tensors of a folder below tests/data/goldens, by name, as floats.
+std::vector<std::pair<std::string, Array<float>>> tensors_of(const std::string& folder);
+
 /// @param folder below tests/data/goldens
-/// @param type of the matrices; vectors are F32
-/// @param rounded what the matrices are rounded to before
+/// @param type of the matrices whose rows it fits; the others, and vectors, are F32
+/// @param rounded what those matrices are rounded to before
 GgufWriter gguf_of(const std::string& folder, ElementType type, std::optional<ElementType> rounded = {});
 
 }  // namespace kapitsa
