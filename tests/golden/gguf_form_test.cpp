@@ -1,5 +1,5 @@
-// The dense golden model as GGUF files: its logits have the bits of the same weights in a model folder, and
-// are the references'. And what a loader must refuse.
+// The golden models as GGUF files: their logits have the bits of the same weights in a model folder, and are
+// the references'. And what a loader must refuse.
 
 #include <gtest/gtest.h>
 
@@ -17,30 +17,26 @@ namespace {
 
 constexpr const char* source = "qwen3_5-dense";
 
-const Json& golden_json() {
-    static const Json file = read_golden_json("qwen3_5-dense/golden.json");
-    return file;
-}
-
+/// A prompt's worth of tokens that every golden model has, and a few one by one: the path of few rows.
 Logits logits_of(const std::string& path) {
     ModelCase model(path);
     auto sequence = model.begin(0);
-    Logits logits = model.chain(sequence, tokens_of(golden_json()["prompts"]["65"]["input_ids"]));
-    for (const Token token : {3, 141, 59}) {  // and the path of few rows
+    std::vector<Token> prompt;
+    for (Token i = 0; i < 65; ++i) prompt.push_back((i * 37 + 11) % 251);
+    Logits logits = model.chain(sequence, prompt);
+    for (const Token token : {3, 141, 59}) {
         const Logits row = model.chain(sequence, {token});
         logits.insert(logits.end(), row.begin(), row.end());
     }
     return logits;
 }
 
-/// A model folder whose delta nets have their value heads in GGUF's order.
-void write_tiled_folder(const std::string& folder) {
-    Json config = read_golden_json(std::string(source) + "/config.json");
+/// A folder of the golden's weights, whose delta nets have their value heads in GGUF's order.
+void write_tiled_folder(const std::string& golden, const std::string& folder) {
+    Json config = read_golden_json(golden + "/config.json");
     const HeadOrder order(config);
-    const Golden model(std::string(source) + "/model.safetensors");
     CheckpointWriter writer;
-    for (const std::string& name : model.names()) {
-        auto tensor = model.floats(name);
+    for (auto& [name, tensor] : tensors_of(golden)) {
         order.tile(name, tensor);
         writer.add_floats(name, tensor.shape, tensor.values);
     }
@@ -48,30 +44,46 @@ void write_tiled_folder(const std::string& folder) {
     writer.write(folder, config);
 }
 
-TEST(GgufForm, HasTheBitsOfAFolderInTheSameOrder) {
+class GgufDeltaNet : public testing::TestWithParam<const char*> {};
+
+TEST_P(GgufDeltaNet, HasTheBitsOfAFolderInTheSameOrder) {
     const TemporaryFolder folder;
     const std::string file = folder.path() + "/model.gguf", plain = folder.path() + "/plain";
-    gguf_of(source, ElementType::f32).write(file);
-    write_tiled_folder(plain);
+    gguf_of(GetParam(), ElementType::f32).write(file);
+    write_tiled_folder(GetParam(), plain);
     EXPECT_EQ(logits_of(file), logits_of(plain));
 }
 
-TEST(GgufForm, TheOrderOfHeadsIsRoundingAndNoMore) {
+TEST_P(GgufDeltaNet, TheOrderOfHeadsIsRoundingAndNoMore) {
     const TemporaryFolder folder;
     const std::string file = folder.path() + "/model.gguf";
-    gguf_of(source, ElementType::f32).write(file);
-    const Golden model(std::string(source) + "/golden.safetensors");
+    gguf_of(GetParam(), ElementType::f32).write(file);
+    const Golden outputs(std::string(GetParam()) + "/golden.safetensors");
+    const Json prompts = read_golden_json(std::string(GetParam()) + "/golden.json")["prompts"];
     ModelCase gguf(file);
-    for (const int length : {1, 7, 65, 200}) {
+    for (const char* length : {"7", "65", "200"}) {
         auto sequence = gguf.begin(1);
-        const auto prompt = golden_json()["prompts"][std::to_string(length)];
-        const Logits logits = gguf.chain(sequence, tokens_of(prompt["input_ids"]));
-        EXPECT_LT(
-            largest_difference(logits, model.floats("p" + std::to_string(length) + ".logits_fp32").values),
-            5e-4)
-            << length;
+        const Logits logits = gguf.chain(sequence, tokens_of(prompts[length]["input_ids"]));
+        const std::string name = "p" + std::string(length) + ".logits_fp32";
+        EXPECT_LT(largest_difference(logits, outputs.floats(name).values), 5e-4) << length;
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, GgufDeltaNet, testing::Values("qwen3_5-dense", "qwen3_5-moe"),
+                         [](const auto& model) { return std::string(model.param).substr(8); });
+
+class GgufOfNemotron : public testing::TestWithParam<const char*> {};
+
+TEST_P(GgufOfNemotron, HasTheBitsOfTheFolder) {
+    const TemporaryFolder folder;
+    const std::string file = folder.path() + "/model.gguf";
+    gguf_of(GetParam(), ElementType::bf16).write(file);
+    EXPECT_EQ(logits_of(file), logits_of(std::string("tests/data/goldens/") + GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GgufOfNemotron,
+                         testing::Values("nemotron_h-mamba", "nemotron_h-moe", "nemotron_h-latent"),
+                         [](const auto& model) { return std::string(model.param).substr(11); });
 
 TEST(GgufForm, PartsAreOneModelWhicheverOfThemIsNamed) {
     const TemporaryFolder folder;
