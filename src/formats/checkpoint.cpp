@@ -202,6 +202,7 @@ Result<Checkpoint> open_checkpoint(const std::string& folder) {
     checkpoint.config =
         std::make_shared<const Json>(TRY(read_object(inside(folder, "config.json"), config_limits)));
     checkpoint.generation_config = TRY(read_optional_object(inside(folder, "generation_config.json")));
+    checkpoint.hf_quant_config = TRY(read_optional_object(inside(folder, "hf_quant_config.json")));
     checkpoint.tokenizer_config = TRY(read_optional_object(inside(folder, "tokenizer_config.json")));
     checkpoint.chat_template = TRY(read_chat_template(folder, checkpoint.tokenizer_config.get()));
     TRY(add_weights(checkpoint));

@@ -25,6 +25,7 @@ struct Checkpoint {
     std::shared_ptr<const Json> config;  // config.json: an object
     std::shared_ptr<const Json>
         generation_config;  // generation_config.json: an object, or null where there is none
+    std::shared_ptr<const Json> hf_quant_config;   // hf_quant_config.json: likewise
     std::shared_ptr<const Json> tokenizer_config;  // tokenizer_config.json: likewise
     std::string chat_template;      // chat_template.jinja, else the one in tokenizer_config, else ""
     std::vector<MappedFile> files;  // the weights; they outlive every TensorEntry below
