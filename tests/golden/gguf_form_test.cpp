@@ -97,7 +97,7 @@ TEST(GgufForm, PartsAreOneModelWhicheverOfThemIsNamed) {
 
 class GgufWidths : public testing::TestWithParam<ElementType> {};
 
-TEST_P(GgufWidths, AFolderOfTheSameTypeHasTheSameLogits) {
+TEST_P(GgufWidths, HasTheLogitsOfTheWeightsItStandsFor) {
     const TemporaryFolder folder;
     const std::string file = folder.path() + "/model.gguf", plain = folder.path() + "/plain.gguf";
     gguf_of(source, GetParam()).write(file);
@@ -105,7 +105,8 @@ TEST_P(GgufWidths, AFolderOfTheSameTypeHasTheSameLogits) {
     EXPECT_LT(largest_difference(logits_of(file), logits_of(plain)), 1e-3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, GgufWidths, testing::Values(ElementType::f16, ElementType::bf16),
+INSTANTIATE_TEST_SUITE_P(Types, GgufWidths,
+                         testing::Values(ElementType::f16, ElementType::bf16, ElementType::q8_0),
                          [](const auto& type) { return std::string(element_name(type.param)); });
 
 /// What opening the file and loading a model from it says.
