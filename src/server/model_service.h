@@ -80,7 +80,8 @@ public:
     /// Fault::invalid_input with the template's own sentence when it refuses; Fault::unsupported when the
     /// model has no template.
     Result<Prompt> prompt(const Conversation& conversation) const;
-    /// A text taken as it stands; its author may write control tokens.
+    /// A text taken as it stands; its author may write control tokens. What texts of this model begin with is
+    /// put before it, where it is not there.
     Prompt raw_prompt(std::string text) const;
 
     /// Reads the reply to `prompt`. Without tools (OpenAI form, may be null) nothing is taken for a call.

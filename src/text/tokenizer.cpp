@@ -117,6 +117,7 @@ struct Tokenizer::Impl {
     Bpe bpe;
     std::vector<SplitPattern> patterns;
     AddedTokens raw_added, normal_added;  // looked for before NFC, and after it
+    std::optional<Token> first;
     bool nfc, ignore_merges;
     /// By token of the vocabulary: whether merging its bytes gives that token. Found out as words come; every
     /// thread finds the same, so it does not matter whose answer stays.
@@ -129,6 +130,7 @@ struct Tokenizer::Impl {
           table(pieces),
           raw_added(added, false),
           normal_added(added, true),
+          first(description.first),
           nfc(description.nfc),
           ignore_merges(description.ignore_merges),
           whole(pieces.size()) {}
@@ -257,6 +259,9 @@ Result<Tokenizer> Tokenizer::make(TokenizerDescription description) {
     impl->bpe = TRY(Bpe::make(impl->table, merges));
     impl->patterns = std::move(patterns);
     TRY(impl->place_added());
+    if (impl->first && (*impl->first < 0 || static_cast<std::size_t>(*impl->first) >= impl->pieces.size()))
+        return fail(Fault::corrupt_file, "texts begin with token " + std::to_string(*impl->first) +
+                                             ", and the vocabulary ends before it");
     return Tokenizer(std::move(impl));
 }
 
@@ -287,6 +292,8 @@ std::optional<Token> Tokenizer::find(std::string_view piece) const {
         if (added.content == piece) return added.id;
     return impl_->table.find(piece);
 }
+
+std::optional<Token> Tokenizer::first() const { return impl_->first; }
 
 std::size_t Tokenizer::vocabulary() const { return impl_->pieces.size(); }
 

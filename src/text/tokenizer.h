@@ -37,6 +37,8 @@ public:
     bool is_special(Token token) const;
     /// The id of the added token, or of the vocabulary piece, that is exactly this text.
     std::optional<Token> find(std::string_view piece) const;
+    /// What a text that stands by itself begins with, in models that were trained so. `encode` leaves it out.
+    std::optional<Token> first() const;
     /// One past the largest id that has a token. Rows of the embedding beyond it are never sampled.
     std::size_t vocabulary() const;
 
