@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "chat/json_calls.h"
 #include "chat/reply_reader.h"
 
 namespace kapitsa {
@@ -14,14 +15,16 @@ struct Family {
 };
 
 constexpr Family families[] = {
-    // Qwen3.5 and its kin, Nemotron 3: thoughts in <think>, written or at least read by the template.
+    // Qwen3.5 and its kin, Nemotron: thoughts in <think>, written or at least read by the template.
     {"</think>",
      [](ReplyFormat& format) {
          format.reasoning_open = "<think>";
          format.reasoning_close = "</think>";
      }},
-    // The same families' calls; templates show the model an example of them.
+    // Calls of Qwen3.5 and its kin and of Nemotron 3; templates show the model an example of them.
     {"<function=", [](ReplyFormat& format) { format.calls = ReplyFormat::Calls::qwen_xml; }},
+    // Calls of Nemotron Nano v2.
+    {json_calls::open, [](ReplyFormat& format) { format.calls = ReplyFormat::Calls::json_list; }},
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "chat/json_calls.h"
 #include "chat/markers.h"
 #include "chat/tool_arguments.h"
 
@@ -15,12 +16,12 @@ namespace kapitsa {
 using markers::Match;
 
 struct ReplyReader::Impl {
-    enum class State { reasoning, content, call, value, after_call };
+    enum class State { reasoning, content, call, value, after_call, list, after_list };
 
     Impl(const ReplyFormat& of_family, std::shared_ptr<const Json> declared)
         : format(of_family),
           tools(std::move(declared)),
-          calls(format.calls == ReplyFormat::Calls::qwen_xml && tools.any()) {}
+          calls(format.calls != ReplyFormat::Calls::none && tools.any()) {}
 
     ReplyFormat format;
     ToolSchemas tools;
@@ -47,6 +48,9 @@ struct ReplyReader::Impl {
     bool streams = false, dropped = false, value_began = false, held_newline = false;
     bool value_line_begins = true;
     std::size_t nested = 0;  // calls quoted in the value
+    // Of a list of calls: its text so far is in `raw`.
+    json_calls::ListEnd list_end;
+    State list_in = State::content;  // where it began
 
     std::string_view left() const { return std::string_view(buffer).substr(at); }
 
@@ -137,6 +141,10 @@ struct ReplyReader::Impl {
             }
         }
         if (!calls || lines.in_code() || lines.after_backtick()) return best;
+        if (format.calls == ReplyFormat::Calls::json_list) {
+            if (consider(markers::literal(left(), json_calls::open))) begin_list();
+            return best;
+        }
         markers::Header header = markers::wrapped_call(left());
         if (consider(header.match)) {
             begin_call(header, true);
@@ -216,6 +224,64 @@ struct ReplyReader::Impl {
         } else {
             begin_text(State::content, true);
         }
+        return true;
+    }
+
+    // Lists of calls -----------------------------------------------------------------------------------
+
+    void begin_list() {
+        at += json_calls::open.size();
+        raw.clear();
+        list_end = {};
+        list_in = state;
+        state = State::list;
+    }
+
+    /// Gathers the list. False: it goes on.
+    bool read_list() {
+        const std::size_t bytes = list_end.pass(left());
+        raw += left().substr(0, bytes);
+        at += bytes;
+        if (list_end.whole()) {
+            give_list();
+        } else if (list_end.failed()) {
+            take_list_as_text();
+        } else {
+            return false;
+        }
+        return true;
+    }
+
+    void give_list() {
+        const auto list = json_calls::parse(raw);
+        if (!list) return take_list_as_text();
+        held_newlines = 0;
+        for (const ToolCall& one : *list) {
+            give(ReplyPiece::Kind::call_begins, {}, one.name);
+            give(ReplyPiece::Kind::call_arguments, one.arguments);
+            give(ReplyPiece::Kind::call_ends, {});
+            ++call;
+        }
+        state = State::after_list;
+    }
+
+    /// What only looked like calls.
+    void take_list_as_text() {
+        state = list_in;
+        say(json_calls::open);
+        say(raw);
+    }
+
+    bool read_after_list() {
+        at += std::min(left().find_first_not_of(" \t\r\n"), left().size());
+        if (at == buffer.size()) return false;
+        const Match closed = markers::literal(left(), json_calls::close);
+        if (closed == Match::maybe) {
+            if (ending) at = buffer.size();  // the answer was cut inside its closing tag
+            return false;
+        }
+        if (closed == Match::yes) at += json_calls::close.size();
+        begin_text(State::content, true);
         return true;
     }
 
@@ -326,6 +392,8 @@ struct ReplyReader::Impl {
             case State::call: return read_call();
             case State::value: return read_value();
             case State::after_call: return read_after_call();
+            case State::list: return read_list();
+            case State::after_list: return read_after_list();
         }
         return false;
     }
@@ -360,6 +428,7 @@ std::vector<ReplyPiece> ReplyReader::finish(bool cut) {
     // A call whose name was never heard is no text either.
     if (cut && impl.calls && impl.left().starts_with("<tool_call>")) impl.buffer.resize(impl.at);
     auto pieces = impl.run();
+    if (!cut && impl.state == Impl::State::list) impl.take_list_as_text();
     if (impl.state == Impl::State::reasoning || impl.state == Impl::State::content) impl.give_held_newlines();
     if (!cut && impl.state == Impl::State::value) impl.end_value();
     if (!cut && impl.state == Impl::State::call) impl.end_call();

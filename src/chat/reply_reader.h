@@ -14,7 +14,11 @@ namespace kapitsa {
 /// How a family writes what is not plain content. "" where it has no such thing.
 struct ReplyFormat {
     std::string reasoning_open, reasoning_close;  // "<think>", "</think>"
-    enum class Calls { none, qwen_xml } calls = Calls::none;
+    enum class Calls {
+        none,
+        qwen_xml,   // <tool_call><function=NAME>..., see chat/markers.h
+        json_list,  // <TOOLCALL>[{"name": ...}]</TOOLCALL>, see chat/json_calls.h
+    } calls = Calls::none;
 };
 
 /// The format that a chat template uses, told from the markers in its text.

@@ -45,8 +45,8 @@ void add(Meaning& meaning, const std::vector<ReplyPiece>& pieces) {
 }
 
 Meaning read(std::string_view text, std::string_view prompt = "", std::size_t piece = std::string_view::npos,
-             std::shared_ptr<const Json> with = tools()) {
-    ReplyReader reader(format, prompt, std::move(with));
+             std::shared_ptr<const Json> with = tools(), const ReplyFormat& as = format) {
+    ReplyReader reader(as, prompt, std::move(with));
     Meaning meaning;
     for (std::size_t at = 0; at < text.size(); at += std::min(piece, text.size() - at))
         add(meaning, reader.push(text.substr(at, piece)));
@@ -240,6 +240,68 @@ TEST(ReplyReader, LongAnswersTakeLinearTime) {
     EXPECT_EQ(read(text, "", 3).calls.size(), 1u);
     std::string spaces = "<tool_call>" + std::string(300'000, ' ');
     EXPECT_EQ(read(spaces, "", 1).content, spaces);
+}
+
+const ReplyFormat lists{"<think>", "</think>", ReplyFormat::Calls::json_list};
+
+/// The meaning of an answer with a list of calls, which no cut of the stream changes.
+Meaning read_list(std::string_view text, std::string_view prompt = "") {
+    const Meaning meaning = read(text, prompt, text.size() + 1, tools(), lists);
+    for (std::size_t piece = 1; piece <= text.size(); ++piece)
+        EXPECT_EQ(read(text, prompt, piece, tools(), lists), meaning) << "pieces of " << piece;
+    return meaning;
+}
+
+TEST(ReplyReader, ReadsCallsFromAList) {
+    const Meaning meaning = read_list(
+        "why\n</think>\n\nI look.\n\n<TOOLCALL>[{\"name\": \"look\", \"arguments\": {}}, {\"name\": "
+        "\"write\", "
+        "\"arguments\": {\"path\": \"a\", \"text\": \"]</TOOLCALL>\\\"}\"}}]</TOOLCALL>\n",
+        "<SPECIAL_11>Assistant\n<think>\n");
+    EXPECT_EQ(meaning.reasoning, "why");
+    EXPECT_EQ(meaning.content, "I look.");
+    ASSERT_EQ(meaning.calls.size(), 2u);
+    EXPECT_EQ(meaning.calls[0], (std::pair<std::string, std::string>("look", "{}")));
+    EXPECT_EQ(meaning.calls[1].first, "write");
+    EXPECT_EQ(Json::parse(meaning.calls[1].second)["text"], "]</TOOLCALL>\"}");
+}
+
+TEST(ReplyReader, ReadsAListWithoutItsEndTagAndArgumentsInAString) {
+    const Meaning meaning =
+        read_list("<TOOLCALL>[{\"name\": \"write\", \"arguments\": \"{\\\"lines\\\": 3}\"}]");
+    ASSERT_EQ(meaning.calls.size(), 1u);
+    EXPECT_EQ(meaning.calls[0].second, "{\"lines\": 3}");
+    EXPECT_EQ(read_list("<TOOLCALL> [{\"name\": \"look\"}] </TOOLC").calls.size(), 1u);
+}
+
+TEST(ReplyReader, WhatIsNoListOfCallsStaysText) {
+    for (const char* text :
+         {"<TOOLCALL>none</TOOLCALL>", "<TOOLCALL>[]</TOOLCALL>", "<TOOLCALL>[1]</TOOLCALL>",
+          "<TOOLCALL>[{\"name\": \"look\", \"arguments\": 3}]</TOOLCALL>", "<TOOLCALL>[{\"name\": \"look\"",
+          "<TOOLCALL>[{\"name\" \"look\"}]</TOOLCALL>", "<TOOLCALL", "`<TOOLCALL>[{\"name\": \"look\"}]`"}) {
+        const Meaning meaning = read_list(text);
+        EXPECT_EQ(meaning.content, text);
+        EXPECT_TRUE(meaning.calls.empty());
+    }
+}
+
+TEST(ReplyReader, HalfAListOfACutAnswerIsNeitherCallNorText) {
+    ReplyReader reader(lists, "", tools());
+    Meaning meaning;
+    add(meaning, reader.push("Now. <TOOLCALL>[{\"name\": \"look\", \"argu"));
+    add(meaning, reader.finish(true));
+    EXPECT_EQ(meaning, (Meaning{"", "Now. ", {}, 0}));
+}
+
+TEST(ReplyFormat, IsToldFromTheTemplatesOwnWords) {
+    EXPECT_EQ(reply_format("{{ '<think></think>' }} <TOOLCALL>[{\"name\"").calls,
+              ReplyFormat::Calls::json_list);
+    EXPECT_EQ(reply_format("<tool_call>\n<function=example>").calls, ReplyFormat::Calls::qwen_xml);
+    EXPECT_EQ(reply_format("plain").calls, ReplyFormat::Calls::none);
+}
+
+TEST(ReplyReader, AThoughtThatThePromptClosedIsOver) {
+    EXPECT_EQ(read("answer", "<|im_start|>assistant\n<think></think>").content, "answer");
 }
 
 }  // namespace

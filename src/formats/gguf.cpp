@@ -16,7 +16,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the numbers of a file are read as they lie");
 
 // What the format allows, and past it what no model needs.
-constexpr std::uint64_t key_bytes_max = 64u << 10, keys_max = 1u << 16, tensors_max = 1u << 20;
+constexpr std::uint64_t key_bytes_max = 64u << 10, keys_max = 1u << 16, tensors_max = 1u << 16;
 constexpr std::uint64_t tensor_name_bytes_max = 63;
 constexpr std::uint32_t rank_max = 4;
 constexpr std::uint64_t key_bytes_least = 13, tensor_bytes_least = 24;  // of one entry

@@ -7,6 +7,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/embed.h"
 #include "kernels/experts.h"
+#include "kernels/mamba2.h"
 #include "kernels/multiply.h"
 #include "kernels/multiply_experts.h"
 #include "kernels/rms_norm.h"

@@ -20,11 +20,11 @@ struct RopeTable {
 };
 
 /// Norms and rotates queries and keys, and puts keys and values into the cache. The first 2 * half dimensions
-/// of a head rotate, i with i + half.
+/// of a head rotate, i with i + half; none where half is 0.
 struct AttendInputs {
     In<float> q;               // [rows, heads, q_stride]: the query is the first `width` of a head's stride
     In<float> k, v;            // [rows, kv_heads, width]
-    In<float> q_norm, k_norm;  // [width]
+    In<float> q_norm, k_norm;  // [width]; null: no norm
     In<float> cosines, sines;  // [rows, half]
     In<uint> slots;            // [rows] where the token goes: page * 16 + place in the page
     Out<float> rotated;        // [rows, heads, width]

@@ -12,6 +12,13 @@ struct SwiGlu {
     uint elements;
 };
 
+/// y = max(x, 0)^2.
+struct SquaredRelu {
+    In<float> x;   // [elements]
+    Out<float> y;  // [elements]
+    uint elements;
+};
+
 /// Copies rows of x, picked by a list, one behind the other.
 struct CopyRows {
     In<float> x;    // [.., columns]
@@ -36,6 +43,7 @@ struct Zero {
 };
 
 ENTRY(swiglu_f32, SwiGlu)
+ENTRY(squared_relu_f32, SquaredRelu)
 ENTRY(copy_rows_f32, CopyRows)
 ENTRY(join_rows_f32, JoinRows)
 ENTRY(zero_f32, Zero)

@@ -24,7 +24,18 @@ struct GatedRmsNorm {
     float epsilon;
 };
 
+/// y = v / rms(v) * weight of v = x * silu(gate), a group of columns at a time: gate before norm.
+struct NormOfGated {
+    In<float> x;       // [rows, groups, width]
+    In<float> gate;    // [rows, groups, width]
+    In<float> weight;  // [groups, width]
+    Out<float> y;      // [rows, groups, width]
+    uint rows, groups, width;
+    float epsilon;
+};
+
 ENTRY(rms_norm_f32, RmsNorm)
 ENTRY(gated_rms_norm_f32, GatedRmsNorm)
+ENTRY(norm_of_gated_f32, NormOfGated)
 
 }  // namespace kapitsa

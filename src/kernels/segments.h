@@ -22,6 +22,9 @@ struct CommitPath {
     uint rows;
 };
 
+/// The chunked forms of recurrent rules begin their chunks at multiples of this many tokens of a sequence.
+constexpr uint recurrent_chunk_rows = 64;
+
 constexpr int no_row = -1;  // a parent: the row continues what is committed
 
 }  // namespace kapitsa

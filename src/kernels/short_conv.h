@@ -5,11 +5,13 @@
 
 namespace kapitsa {
 
-/// y[row] = silu(sum over taps of weight[tap] * input), where the last tap sees the row itself and earlier
-/// taps see its ancestors: in the step while there are any, then in the tail that the sequence left behind.
+/// y[row] = silu(bias + sum over taps of weight[tap] * input), where the last tap sees the row itself and
+/// earlier taps see its ancestors: in the step while there are any, then in the tail that the sequence left
+/// behind.
 struct ShortConv {
     In<float> u;         // [rows, channels] raw inputs
     In<float> weight;    // [taps, channels]
+    In<float> bias;      // [channels]; null: none
     In<float> tails;     // [sequences, taps - 1, channels] raw inputs, oldest first
     In<int> parents;     // [rows]
     In<uint> sequences;  // [rows]

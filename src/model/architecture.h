@@ -21,7 +21,7 @@ struct ModelShape {
     std::uint32_t vocabulary = 0, width = 0, layers = 0;
     std::uint32_t context = 0;  // tokens it was made for
     std::vector<AttentionShape> attention;
-    std::vector<DeltaNetShape> delta_net;
+    std::vector<RecurrentShape> recurrent;
     std::uint64_t decode_bytes = 0;  // weights read to compute one token
 };
 
@@ -30,6 +30,12 @@ struct ModelShape {
 struct Taps {
     std::vector<std::uint32_t> layers;
     std::vector<Address> places;  // [rows, width] each
+
+    /// Copies x, the stream after `layer`, to who asked for it.
+    void copy(std::uint32_t layer, Tensor x, Recorder& r) const {
+        for (std::size_t i = 0; i < layers.size(); ++i)
+            if (layers[i] == layer) r.copy_rows(x, Address{}, Address{}, x.rows, places[i]);
+    }
 };
 
 class Model {

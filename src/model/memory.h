@@ -2,6 +2,7 @@
 // tails, and the inputs that recurrent layers keep of draft rows until a path of them is committed.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -18,12 +19,14 @@ struct AttentionShape {
     }  // of keys; as many of values
 };
 
-/// The shape of what one delta-net layer remembers.
-struct DeltaNetShape {
-    std::uint32_t key_heads = 0, value_heads = 0, key_width = 0, value_width = 0, taps = 0;
-    std::uint32_t channels() const { return 2 * key_heads * key_width + value_heads * value_width; }
-    std::size_t state_floats() const { return std::size_t(value_heads) * key_width * value_width; }
-    std::size_t tail_floats() const { return std::size_t(taps - 1) * channels(); }
+/// The shape of what one recurrent layer remembers of a sequence: its state and the last inputs of its short
+/// convolution. And of what it keeps of the rows of drafts: the inputs from which a commit replays them.
+struct RecurrentShape {
+    std::size_t state_floats = 0;
+    std::uint32_t taps = 1, channels = 0;  // of the convolution
+    std::array<std::uint32_t, 4> kept =
+        {};  // columns of each kind of input it keeps; 0: there is no such kind
+    std::size_t tail_floats() const { return std::size_t(taps - 1) * channels; }
 };
 
 struct AttentionMemory {
@@ -31,19 +34,17 @@ struct AttentionMemory {
     Address keys, values;  // [pages, kv_heads, ...], see kernels/attend.h
 };
 
-struct DeltaNetMemory {
-    DeltaNetShape shape;
-    Address states;  // [sequences, value_heads, key_width, value_width]
-    Address tails;   // [sequences, taps - 1, channels]
-    // Of draft rows, in the places that the step gave them:
-    Address kept_u;             // [kept, channels] before the convolution
-    Address kept_qkv;           // [kept, channels] as the delta rule takes them
-    Address kept_g, kept_beta;  // [kept, value_heads]
+struct RecurrentMemory {
+    RecurrentShape shape;
+    Address states;  // [sequences, state_floats]
+    Address tails;   // [sequences, taps - 1, channels] raw inputs of the convolution
+    std::array<Address, 4>
+        kept;  // [kept, columns] each, of draft rows, in the places that the step gave them
 };
 
 struct ModelMemory {
     std::vector<AttentionMemory> attention;  // by number among the attention layers
-    std::vector<DeltaNetMemory> delta_net;   // by number among the delta-net layers
+    std::vector<RecurrentMemory> recurrent;  // by number among the recurrent layers
 };
 
 }  // namespace kapitsa

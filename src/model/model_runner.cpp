@@ -15,6 +15,20 @@ Result<std::unique_ptr<Runner>> load_runner(const Checkpoint& checkpoint, const 
     return TRY(ModelRunner::load(checkpoint, options));
 }
 
+Result<ModelCost> weigh_model(const Checkpoint& checkpoint) {
+    const Architecture* architecture = TRY(find_architecture(*checkpoint.config));
+    const auto backend = TRY(open_backend("cpu", {.threads = 1}));
+    Weights weights = TRY(Weights::of(checkpoint, *backend));
+    const auto model = TRY(architecture->load(*checkpoint.config, weights));
+    const ModelShape& shape = model->shape();
+    ModelCost cost{.weight_bytes = checkpoint.weight_bytes(), .context = shape.context};
+    for (const AttentionShape& layer : shape.attention)
+        cost.token_bytes += 2 * layer.page_floats() * sizeof(float) / page_tokens;
+    for (const RecurrentShape& layer : shape.recurrent)
+        cost.sequence_bytes += (layer.state_floats + layer.tail_floats()) * sizeof(float);
+    return cost;
+}
+
 Result<std::unique_ptr<ModelRunner>> ModelRunner::load(const Checkpoint& checkpoint,
                                                        const RunnerOptions& options,
                                                        std::vector<std::uint32_t> taps) {
@@ -31,8 +45,9 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::load(const Checkpoint& checkpo
     constexpr std::uint32_t default_context = 32768;
     if (options.context > shape.context)
         return fail(Fault::invalid_input, "a context of " + std::to_string(options.context) +
-                                              " tokens is longer than the model's " +
-                                              std::to_string(shape.context));
+                                              " tokens is longer than the model was made for: --ctx takes at "
+                                              "most " +
+                                              std::to_string(shape.context) + " here");
     runner->info_ = {.architecture = std::string(architecture->name),
                      .vocabulary = shape.vocabulary,
                      .context = options.context ? options.context : std::min(shape.context, default_context),
@@ -52,15 +67,13 @@ Status ModelRunner::allocate(const RunnerOptions& options) {
     kept_rows_ = info_.sequences * info_.draft_rows;
     wanted_rows_ = options.wanted_rows ? options.wanted_rows : kept_rows_;
     const auto floats = [&](std::size_t count) { return backend_->allocate(count * sizeof(float)); };
-    for (const DeltaNetShape& shape : model_->shape().delta_net) {
-        const std::size_t kept = kept_rows_, channels = shape.channels();
-        memory_.delta_net.push_back({.shape = shape,
-                                     .states = TRY(floats(info_.sequences * shape.state_floats())),
-                                     .tails = TRY(floats(info_.sequences * shape.tail_floats())),
-                                     .kept_u = TRY(floats(kept * channels)),
-                                     .kept_qkv = TRY(floats(kept * channels)),
-                                     .kept_g = TRY(floats(kept * shape.value_heads)),
-                                     .kept_beta = TRY(floats(kept * shape.value_heads))});
+    for (const RecurrentShape& shape : model_->shape().recurrent) {
+        RecurrentMemory memory{.shape = shape, .states = {}, .tails = {}, .kept = {}};
+        memory.states = TRY(floats(info_.sequences * shape.state_floats));
+        memory.tails = TRY(floats(info_.sequences * shape.tail_floats()));
+        for (std::size_t i = 0; i < shape.kept.size(); ++i)
+            if (shape.kept[i] > 0) memory.kept[i] = TRY(floats(std::size_t(kept_rows_) * shape.kept[i]));
+        memory_.recurrent.push_back(memory);
     }
     for (std::size_t i = 0; i < taps_.layers.size(); ++i)
         taps_.places.push_back(TRY(floats(std::size_t(info_.rows_per_step) * model_->shape().width)));
@@ -138,8 +151,8 @@ Status ModelRunner::rehearse() {
 
 Status ModelRunner::reset(std::uint32_t sequence) {
     CHECK(sequence < info_.sequences);
-    for (const DeltaNetMemory& layer : memory_.delta_net) {
-        const std::size_t state = layer.shape.state_floats(), tail = layer.shape.tail_floats();
+    for (const RecurrentMemory& layer : memory_.recurrent) {
+        const std::size_t state = layer.shape.state_floats, tail = layer.shape.tail_floats();
         backend_->launch(zero_f32, {out<float>(layer.states) + sequence * state, std::uint32_t(state)});
         backend_->launch(zero_f32, {out<float>(layer.tails) + sequence * tail, std::uint32_t(tail)});
     }
@@ -234,16 +247,16 @@ Result<std::vector<float>> ModelRunner::tapped(std::size_t tap) {
     return values;
 }
 
-Result<std::vector<float>> ModelRunner::delta_state(std::uint32_t sequence, std::uint32_t layer) {
-    const DeltaNetMemory& memory = memory_.delta_net.at(layer);
-    std::vector<float> values(memory.shape.state_floats());
+Result<std::vector<float>> ModelRunner::recurrent_state(std::uint32_t sequence, std::uint32_t layer) {
+    const RecurrentMemory& memory = memory_.recurrent.at(layer);
+    std::vector<float> values(memory.shape.state_floats);
     TRY(backend_->read(memory.states + sequence * values.size() * sizeof(float),
                        std::as_writable_bytes(std::span(values))));
     return values;
 }
 
 Result<std::vector<float>> ModelRunner::conv_tail(std::uint32_t sequence, std::uint32_t layer) {
-    const DeltaNetMemory& memory = memory_.delta_net.at(layer);
+    const RecurrentMemory& memory = memory_.recurrent.at(layer);
     std::vector<float> values(memory.shape.tail_floats());
     TRY(backend_->read(memory.tails + sequence * values.size() * sizeof(float),
                        std::as_writable_bytes(std::span(values))));

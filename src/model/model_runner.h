@@ -44,9 +44,8 @@ public:
 
     /// The stream at tap `tap`, for the rows of the last step. @return [rows, width]
     Result<std::vector<float>> tapped(std::size_t tap);
-    /// What delta-net layer `layer` (counted among its kind) remembers of a sequence.
-    Result<std::vector<float>> delta_state(std::uint32_t sequence,
-                                           std::uint32_t layer);  // [value_heads, key, value width]
+    /// What recurrent layer `layer` (counted among its kind) remembers of a sequence.
+    Result<std::vector<float>> recurrent_state(std::uint32_t sequence, std::uint32_t layer);
     Result<std::vector<float>> conv_tail(std::uint32_t sequence,
                                          std::uint32_t layer);  // [taps - 1, channels]
 

@@ -150,6 +150,12 @@ Tensor Recorder::swiglu(Tensor gate, Tensor up) {
     return y;
 }
 
+Tensor Recorder::squared_relu(Tensor x) {
+    const Tensor y = place(x.rows, x.columns);
+    launch(squared_relu_f32, {in(x), out(y), x.rows * x.columns});
+    return y;
+}
+
 Tensor Recorder::join(Tensor left, Tensor right) {
     CHECK(left.rows == right.rows);
     const Tensor y = place(left.rows, left.columns + right.columns);

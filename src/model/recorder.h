@@ -77,6 +77,7 @@ public:
         return y;
     }
     Tensor swiglu(Tensor gate, Tensor up);
+    Tensor squared_relu(Tensor x);
     /// Each row of `left` followed by that of `right`.
     Tensor join(Tensor left, Tensor right);
     /// Rows of x, `from` (null: all) to `to` (null: all) of y, which somebody else owns.

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "kernels/attend.h"
-#include "kernels/delta_net.h"
 
 namespace kapitsa {
 namespace {
@@ -116,7 +115,7 @@ void StepWriter::add_recurrent(const SegmentRows& rows) {
         by_rows_.values.push_back(rows);
         return;
     }
-    const std::uint32_t rest = (rows.committed + rows.rows) % delta_chunk_rows;
+    const std::uint32_t rest = (rows.committed + rows.rows) % recurrent_chunk_rows;
     const std::uint32_t tail = rest <= longest_stepped ? rest : 0;
     SegmentRows chunks = rows;
     chunks.rows -= tail;

@@ -25,8 +25,8 @@ public:
     struct Limits {
         std::uint32_t rows, segments, pages, wanted, kept;  // the most of each in one step
     };
-    /// Chains longer than this take the chunked form of the delta rule; up to this length a row's result is
-    /// the same to the bit whichever rows ride along.
+    /// Chains longer than this take the chunked forms of the recurrent rules; up to this length a row's
+    /// result is the same to the bit whichever rows ride along.
     static constexpr std::uint32_t longest_stepped = 16;
 
     static Result<std::unique_ptr<StepWriter>> make(Backend& backend, const Limits& limits);

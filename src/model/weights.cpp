@@ -1,6 +1,7 @@
 #include "model/weights.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "model/entries.h"
 #include "model/products.h"
@@ -137,6 +138,32 @@ Result<Weight> Weights::affine(const std::string& module, const QuantizedForm& f
 
 Result<std::vector<float>> Weights::floats(const std::string& tensor,
                                            const std::vector<std::uint64_t>& shape) {
+    if (!stores_exponentials(tensor)) return stored_floats(tensor, shape);
+    auto values = TRY(exponentials(tensor, shape));
+    for (float& value : values) value = std::log(value);
+    return values;
+}
+
+Result<std::vector<float>> Weights::exponentials(const std::string& tensor,
+                                                 const std::vector<std::uint64_t>& shape) {
+    auto values = TRY(stored_floats(tensor, shape));
+    const bool ready = stores_exponentials(tensor);
+    for (float& value : values) {
+        value = ready ? -value : std::exp(value);
+        if (!(value >= 0))
+            return fail(Fault::corrupt_file, tensor + " holds " + std::to_string(-value) +
+                                                 " where -exp(w) must stand, which is never above 0");
+    }
+    return values;
+}
+
+bool Weights::stores_exponentials(const std::string& tensor) const {
+    const auto found = checkpoint_->tensors.find(tensor);
+    return found != checkpoint_->tensors.end() && found->second.stored == Stored::as_negated_exponential;
+}
+
+Result<std::vector<float>> Weights::stored_floats(const std::string& tensor,
+                                                  const std::vector<std::uint64_t>& shape) {
     const TensorEntry& entry = *TRY(take(tensor));
     TRY(expect_shape(entry, shape));
     return floats_of(entry);

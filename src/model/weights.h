@@ -4,6 +4,7 @@
 // Matrices are used where they are mapped when the device shares the host's memory; vectors become f32.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +38,9 @@ public:
     Result<ExpertWeights> experts(std::span<const Weight> matrices);
     /// A tensor as floats on the host, for vectors that are prepared once.
     Result<std::vector<float>> floats(const std::string& tensor, const std::vector<std::uint64_t>& shape);
+    /// exp(w) of a tensor. Some files store -exp(w) in its place, and then nothing is rounded twice.
+    Result<std::vector<float>> exponentials(const std::string& tensor,
+                                            const std::vector<std::uint64_t>& shape);
     /// Floats to the device.
     Result<Tensor> upload(std::span<const float> values, std::uint32_t rows, std::uint32_t columns);
 
@@ -66,6 +70,9 @@ private:
     Result<Weight> by_mlx(const std::string& module, const Shape& outer, std::uint32_t columns);
     Result<Weight> affine(const std::string& module, const QuantizedForm& form, const Shape& outer,
                           std::uint32_t columns);
+    bool stores_exponentials(const std::string& tensor) const;
+    Result<std::vector<float>> stored_floats(const std::string& tensor,
+                                             const std::vector<std::uint64_t>& shape);
     /// At a multiple of `alignment`.
     Result<Address> place(const TensorEntry& entry, std::size_t alignment);
 

@@ -43,13 +43,13 @@ Result<Sampling> default_sampling(const Json* file) {
 }
 
 /// Adds the token ids of `eos_token_id`: one, a list, or null.
-Status read_stop_tokens(const Json& file, const char* name, std::size_t vocabulary,
+Status read_stop_tokens(const Json& file, const std::string& name, std::size_t vocabulary,
                         std::vector<Token>& tokens) {
     const auto found = file.find("eos_token_id");
     if (found == file.end() || found->is_null()) return Done{};
     const auto take = [&](const Json& id) -> Status {
         if (!id.is_number_integer() || id.get<double>() < 0 || id.get<double>() >= double(vocabulary))
-            return fail(Fault::corrupt_file, std::string(name) + ": eos_token_id is not a token of the " +
+            return fail(Fault::corrupt_file, name + ": eos_token_id is not a token of the " +
                                                  std::to_string(vocabulary) + " there are");
         tokens.push_back(id.get<Token>());
         return Done{};
@@ -64,9 +64,11 @@ Result<std::vector<Token>> find_stop_tokens(const Checkpoint& checkpoint, const 
     std::vector<Token> tokens;
     if (checkpoint.config) {
         TRY(read_stop_tokens(*checkpoint.config, "config.json", vocabulary, tokens));
-        const auto text = checkpoint.config->find("text_config");
-        if (text != checkpoint.config->end() && text->is_object())
-            TRY(read_stop_tokens(*text, "config.json: text_config", vocabulary, tokens));
+        for (const char* part : {"text_config", "llm_config"}) {
+            const auto text = checkpoint.config->find(part);
+            if (text != checkpoint.config->end() && text->is_object())
+                TRY(read_stop_tokens(*text, "config.json: " + std::string(part), vocabulary, tokens));
+        }
     }
     if (checkpoint.generation_config)
         TRY(read_stop_tokens(*checkpoint.generation_config, "generation_config.json", vocabulary, tokens));
@@ -82,13 +84,11 @@ Result<std::vector<Token>> find_stop_tokens(const Checkpoint& checkpoint, const 
 
 Result<std::unique_ptr<ModelService>> ModelService::make(const Checkpoint& checkpoint,
                                                          std::unique_ptr<Engine> engine, std::string name) {
-    auto description = read_tokenizer_json(TRY(checkpoint.tokenizer_json()));
-    if (!description) return fail(std::move(description.error()).because("tokenizer.json"));
-    auto tokenizer = Tokenizer::make(std::move(*description));
-    if (!tokenizer) return fail(std::move(tokenizer.error()).because("tokenizer.json"));
+    auto tokenizer = Tokenizer::make(TRY(checkpoint.tokenizer()));
+    if (!tokenizer) return fail(std::move(tokenizer.error()).because("the tokenizer"));
     const std::size_t vocabulary = engine->info().vocabulary;
     if (tokenizer->vocabulary() > vocabulary)
-        return fail(Fault::corrupt_file, "tokenizer.json has tokens up to " +
+        return fail(Fault::corrupt_file, "the tokenizer has tokens up to " +
                                              std::to_string(tokenizer->vocabulary() - 1) +
                                              ", and the model " + std::to_string(vocabulary) + " of them");
     std::optional<ChatTemplate> chat_template;
@@ -126,13 +126,24 @@ Result<Prompt> ModelService::prompt(const Conversation& conversation) const {
     if (!parts_.chat_template)
         return fail(Fault::unsupported, "the model " + parts_.name +
                                             " has no chat template; it completes text (/v1/completions)");
-    const MarkedText marked = TRY(parts_.chat_template->render(conversation, true));
-    return Prompt{marked.text, parts_.tokenizer.encode(marked)};
+    return encoded(TRY(parts_.chat_template->render(conversation, true)));
 }
 
 Prompt ModelService::raw_prompt(std::string text) const {
-    const MarkedText marked = MarkedText::all_control(std::move(text));
-    return {marked.text, parts_.tokenizer.encode(marked)};
+    Prompt prompt = encoded(MarkedText::all_control(std::move(text)));
+    std::vector<Token>& tokens = prompt.tokens;
+    if (const auto first = parts_.tokenizer.first(); first && (tokens.empty() || tokens.front() != *first))
+        tokens.insert(tokens.begin(), *first);
+    return prompt;
+}
+
+/// Tokens are counted to twice the context, so that clients that shorten their prompts are told by how much;
+/// the time it takes is bounded by that, and not by what was sent.
+Prompt ModelService::encoded(MarkedText marked) const {
+    const std::size_t counted = std::size_t(context()) * 2;
+    auto tokens = parts_.tokenizer.encode(marked, counted);
+    const bool whole = tokens.size() <= counted;
+    return {std::move(marked.text), std::move(tokens), whole};
 }
 
 ReplyReader ModelService::reader(const Prompt& prompt, std::shared_ptr<const Json> tools) const {
@@ -147,11 +158,11 @@ Result<Ticket> ModelService::submit(ReplyRequest request, std::function<void()> 
     if (prompt_tokens >= room_tokens)
         return fail(Fault::invalid_input, "the prompt has " + std::to_string(prompt_tokens) +
                                               " tokens, and the context holds " +
-                                              std::to_string(room_tokens) + " with the answer");
+                                              std::to_string(room_tokens) +
+                                              " with the answer: shorten it, or start with a larger --ctx");
     const auto room = static_cast<std::uint32_t>(room_tokens - prompt_tokens);
     const std::uint32_t tokens = request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
-    // Started, at most one Progress a prompt token, one Tokens a reply token, and the end.
-    auto outbox = std::make_shared<Outbox>(prompt_tokens + tokens + 4, std::move(wake));
+    auto outbox = std::make_shared<Outbox>(outbox_room(prompt_tokens, tokens), std::move(wake));
     Ticket ticket{next_id_.fetch_add(1, std::memory_order_relaxed), tokens, outbox};
     TRY(parts_.engine->submit({
         .id = ticket.id,

@@ -29,11 +29,11 @@ void add(Meaning& meaning, const std::vector<ReplyPiece>& pieces) {
     }
 }
 
-Meaning read(std::string_view text, bool thinking, std::size_t piece) {
+Meaning read(std::string_view text, bool thinking, bool lists, std::size_t piece) {
     static const auto tools = std::make_shared<const Json>(Json::parse(
         R"([{"type":"function","function":{"name":"f","parameters":{"properties":{"s":{"type":"string"},"n":{"type":"integer"}}}}}])"));
-    ReplyReader reader({"<think>", "</think>", ReplyFormat::Calls::qwen_xml}, thinking ? "<think>\n" : "",
-                       tools);
+    const auto calls = lists ? ReplyFormat::Calls::json_list : ReplyFormat::Calls::qwen_xml;
+    ReplyReader reader({"<think>", "</think>", calls}, thinking ? "<think>\n" : "", tools);
     Meaning meaning;
     for (std::size_t at = 0; at < text.size(); at += piece) add(meaning, reader.push(text.substr(at, piece)));
     add(meaning, reader.finish());
@@ -45,9 +45,9 @@ Meaning read(std::string_view text, bool thinking, std::size_t piece) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size == 0) return 0;
     const std::string text = repair_utf8({reinterpret_cast<const char*>(data + 1), size - 1});
-    const bool thinking = data[0] & 1;
-    const Meaning whole = read(text, thinking, text.size() + 1);
-    CHECK(whole == read(text, thinking, 1 + data[0] / 2));
+    const bool thinking = data[0] & 1, lists = data[0] & 128;
+    const Meaning whole = read(text, thinking, lists, text.size() + 1);
+    CHECK(whole == read(text, thinking, lists, 1 + data[0] % 128 / 2));
     CHECK(whole.ended == whole.names.size());
     for (const auto& [call, arguments] : whole.arguments) CHECK(Json::accept(arguments));
     return 0;

@@ -75,8 +75,8 @@ TEST_P(Equality, CommittingAnyPathEqualsHavingDecodedIt) {
         model.step({{&drafted, tokens, parents, false}});
         model.accept(drafted, path);
         for (const std::uint32_t row : path) model.chain(decoded, {tokens[row]});
-        for (std::uint32_t layer = 0; layer < model.runner().shape().delta_net.size(); ++layer) {
-            ASSERT_EQ(*model.runner().delta_state(0, layer), *model.runner().delta_state(1, layer));
+        for (std::uint32_t layer = 0; layer < model.runner().shape().recurrent.size(); ++layer) {
+            ASSERT_EQ(*model.runner().recurrent_state(0, layer), *model.runner().recurrent_state(1, layer));
             ASSERT_EQ(*model.runner().conv_tail(0, layer), *model.runner().conv_tail(1, layer));
         }
         for (int more = 0; more < 4; ++more) {
@@ -176,6 +176,9 @@ TEST_P(Equality, TheNumberOfThreadsChangesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Equality,
                          testing::Values(Subject{"Dense", "tests/data/goldens/qwen3_5-dense", 512},
+                                         Subject{"Experts", "tests/data/goldens/qwen3_5-moe", 512},
+                                         Subject{"Mamba", "tests/data/goldens/nemotron_h-mamba", 256},
+                                         Subject{"Latent", "tests/data/goldens/nemotron_h-latent", 256},
                                          Subject{"Tiny", "models/tiny", 8192}),
                          [](const auto& subject) { return subject.param.name; });
 

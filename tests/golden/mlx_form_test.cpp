@@ -174,7 +174,7 @@ TEST(LoadRunner, RefusesWhatItDoesNotUnderstandAndNamesIt) {
     EXPECT_TRUE(holds(setting("num_hidden_layers", -3), "config.json: num_hidden_layers is -3"));
     EXPECT_TRUE(holds(setting("num_hidden_layers", 9), "layer_types names 8 layers"));
     EXPECT_TRUE(holds(setting("hidden_size", 65), "[512, 64]"));
-    EXPECT_TRUE(holds(setting("num_experts", 4), "mixture of experts"));
+    EXPECT_TRUE(holds(setting("num_experts", 16), "the tensor model.layers.0.mlp.gate.weight is missing"));
     EXPECT_TRUE(holds(setting("rope_parameters", {{"rope_theta", 1e7}, {"rope_type", "yarn"}}),
                       "rope_type is \"yarn\""));
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "model/gguf_dialect.h"
 
 namespace kapitsa {
 namespace {
@@ -21,7 +22,7 @@ T must(Result<T> result) {
 
 ModelCase::ModelCase(const std::string& folder, RunnerOptions options, std::vector<std::uint32_t> taps) {
     const std::string path = folder.starts_with('/') ? folder : KAPITSA_SOURCE_DIR "/" + folder;
-    checkpoint_ = std::make_unique<Checkpoint>(must(open_checkpoint(path)));
+    checkpoint_ = std::make_unique<Checkpoint>(must(open_model(path)));
     if (options.threads == 0) options.threads = 2;
     if (options.wanted_rows == 0) options.wanted_rows = options.rows_per_step;
     runner_ = must(ModelRunner::load(*checkpoint_, options, std::move(taps)));
@@ -70,6 +71,21 @@ std::vector<Logits> ModelCase::step(std::vector<Rows> segments) {
 
 Logits ModelCase::chain(Sequence& sequence, std::vector<Token> tokens) {
     return std::move(step({{&sequence, std::move(tokens)}}).front());
+}
+
+Logits ModelCase::draft(const Sequence& sequence, std::uint32_t committed, std::vector<Token> tokens,
+                        ModelRunner::Streams streams, const std::vector<std::uint32_t>& from) {
+    Step step;
+    const auto pages = pages_of(sequence.slot);
+    const auto rows = std::uint32_t(tokens.size());
+    step.tokens = std::move(tokens);
+    step.segments = {{sequence.slot, 0, rows, committed, true, pages}};
+    for (std::uint32_t row = 0; row < rows; ++row) {
+        step.parents.push_back(std::int32_t(row) - 1);
+        step.wanted.push_back(row);
+    }
+    const std::span<float> logits = must(runner_->draft(step, streams, from));
+    return {logits.begin(), logits.end()};
 }
 
 void ModelCase::accept(Sequence& sequence, const std::vector<std::uint32_t>& path) {

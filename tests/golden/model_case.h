@@ -39,6 +39,10 @@ public:
     /// @return by segment, then [rows, vocabulary]
     std::vector<Logits> step(std::vector<Rows> segments);
     Logits chain(Sequence& sequence, std::vector<Token> tokens);
+    /// Computes rows of the drafter behind `committed` of its entries, every row's logits wanted. See
+    /// ModelRunner::draft.
+    Logits draft(const Sequence& sequence, std::uint32_t committed, std::vector<Token> tokens,
+                 ModelRunner::Streams streams, const std::vector<std::uint32_t>& from);
     /// Accepts rows of the last step's segment of this sequence, by number in the segment.
     void accept(Sequence& sequence, const std::vector<std::uint32_t>& path);
 

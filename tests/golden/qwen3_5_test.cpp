@@ -1,6 +1,6 @@
-// Qwen3.5 dense against the outputs of the reference implementation, from the same weights in f32 arithmetic
-// (tests/data/goldens/qwen3_5-dense/README.md says how they were made). Two correct orders of summation
-// differ by up to 2e-4 in a logit here; the gates leave room for that and for no more than a few times it.
+// Qwen3.5, dense and with experts, against the outputs of the reference implementation, from the same weights
+// in f32 arithmetic (the READMEs beside them say how they were made). Two correct orders of summation differ
+// by up to 2e-4 in a logit here; the gates leave room for that and for no more than a few times it.
 
 #include <gtest/gtest.h>
 
@@ -12,58 +12,75 @@
 namespace kapitsa {
 namespace {
 
-constexpr const char* folder = "tests/data/goldens/qwen3_5-dense";
+struct Variant {
+    const char* name;
+    const char* golden;  // the folder below tests/data/goldens
+    std::uint32_t layers;
+
+    std::string folder() const { return std::string("tests/data/goldens/") + golden; }
+    Golden outputs() const { return Golden(std::string(golden) + "/golden.safetensors"); }
+    Json prompt(int length) const {
+        return read_golden_json(std::string(golden) + "/golden.json")["prompts"][std::to_string(length)];
+    }
+    std::vector<Token> tokens(int length) const { return tokens_of(prompt(length)["input_ids"]); }
+    std::vector<float> floats(int length, const std::string& what) const {
+        return outputs().floats(name_of(length, what)).values;
+    }
+    static std::string name_of(int length, const std::string& what) {
+        return "p" + std::to_string(length) + "." + what;
+    }
+};
+constexpr Variant dense{"Dense", "qwen3_5-dense", 8}, experts{"Experts", "qwen3_5-moe", 4},
+    wide_heads{"WideHeads", "qwen3_5-mtp", 4};
+
 constexpr double logit_gate = 5e-4, hidden_gate = 5e-4, state_gate = 1e-5;
 // Row by row the delta rule adds in another order than the reference's chunks: 5.3e-4 was seen.
 constexpr double stepped_logit_gate = 1e-3;
-constexpr std::uint32_t layers = 8;
 
-const Golden& golden() {
-    static const Golden file("qwen3_5-dense/golden.safetensors");
-    return file;
-}
-const Json& golden_json() {
-    static const Json file = read_golden_json("qwen3_5-dense/golden.json");
-    return file;
-}
-std::vector<Token> prompt(int length) {
-    return tokens_of(golden_json()["prompts"][std::to_string(length)]["input_ids"]);
-}
-std::string name(int length, const std::string& what) { return "p" + std::to_string(length) + "." + what; }
+/// A variant, and the length of one of its prompts.
+class Qwen35Golden : public testing::TestWithParam<std::tuple<Variant, int>> {
+protected:
+    const Variant& variant() const { return std::get<0>(GetParam()); }
+    int length() const { return std::get<1>(GetParam()); }
+    std::vector<Token> tokens() const { return variant().tokens(length()); }
+    std::vector<float> floats(const std::string& what) const { return variant().floats(length(), what); }
+};
+class Qwen35State : public Qwen35Golden {};
 
-class Qwen35Golden : public testing::TestWithParam<int> {};
+std::string case_name(const testing::TestParamInfo<std::tuple<Variant, int>>& of) {
+    return std::get<0>(of.param).name + std::to_string(std::get<1>(of.param));
+}
 
 TEST_P(Qwen35Golden, LogitsAtEveryPositionAreTheReferences) {
-    ModelCase model(folder);
+    ModelCase model(variant().folder());
     auto sequence = model.begin(3);
-    const Logits logits = model.chain(sequence, prompt(GetParam()));
-    const double difference =
-        largest_difference(logits, golden().floats(name(GetParam(), "logits_fp32")).values);
+    const Logits logits = model.chain(sequence, tokens());
+    const double difference = largest_difference(logits, floats("logits_fp32"));
     RecordProperty("largest_difference", std::to_string(difference));
     EXPECT_LT(difference, logit_gate);
 }
 
 TEST_P(Qwen35Golden, TokenByTokenIsTheSameModel) {
-    ModelCase model(folder);
+    ModelCase model(variant().folder());
     auto sequence = model.begin(0);
     Logits logits;
-    for (const Token token : prompt(GetParam())) {
+    for (const Token token : tokens()) {
         const Logits row = model.chain(sequence, {token});
         logits.insert(logits.end(), row.begin(), row.end());
     }
-    EXPECT_LT(largest_difference(logits, golden().floats(name(GetParam(), "logits_fp32")).values),
-              stepped_logit_gate);
+    EXPECT_LT(largest_difference(logits, floats("logits_fp32")), stepped_logit_gate);
 }
 
 TEST_P(Qwen35Golden, EveryLayersOutputIsTheReferences) {
     std::vector<std::uint32_t> all;
-    for (std::uint32_t layer = 0; layer <= layers; ++layer) all.push_back(layer);
-    ModelCase model(folder, {}, all);
+    for (std::uint32_t layer = 0; layer <= variant().layers; ++layer) all.push_back(layer);
+    ModelCase model(variant().folder(), {}, all);
     auto sequence = model.begin(0);
-    model.chain(sequence, prompt(GetParam()));
-    const auto hidden = golden().floats(name(GetParam(), "hidden_fp32"));  // [layers + 1, rows, width]
+    model.chain(sequence, tokens());
+    const auto hidden =
+        variant().outputs().floats(Variant::name_of(length(), "hidden_fp32"));  // [layers + 1, rows, width]
     const std::size_t rows = hidden.shape[1], width = hidden.shape[2];
-    for (std::uint32_t layer = 0; layer <= layers; ++layer) {
+    for (std::uint32_t layer = 0; layer <= variant().layers; ++layer) {
         auto ours = *model.runner().tapped(layer);
         ours.erase(ours.begin(),
                    ours.end() - std::ptrdiff_t(rows * width));  // some have the last position alone
@@ -74,10 +91,10 @@ TEST_P(Qwen35Golden, EveryLayersOutputIsTheReferences) {
 }
 
 TEST_P(Qwen35Golden, GreedyAnswersAreTheReferences) {
-    ModelCase model(folder);
+    ModelCase model(variant().folder());
     auto sequence = model.begin(0);
-    const auto expected = tokens_of(golden_json()["prompts"][std::to_string(GetParam())]["greedy"]);
-    Logits logits = model.chain(sequence, prompt(GetParam()));
+    const auto expected = tokens_of(variant().prompt(length())["greedy"]);
+    Logits logits = model.chain(sequence, tokens());
     std::vector<Token> answer;
     while (answer.size() < expected.size()) {
         answer.push_back(argmax(&logits[logits.size() - model.vocabulary()], model.vocabulary()));
@@ -86,15 +103,17 @@ TEST_P(Qwen35Golden, GreedyAnswersAreTheReferences) {
     EXPECT_EQ(answer, expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Lengths, Qwen35Golden, testing::Values(1, 7, 64, 65, 200));
-
-class Qwen35State : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Of, Qwen35Golden,
+                         testing::Combine(testing::Values(dense, experts, wide_heads),
+                                          testing::Values(1, 7, 64, 65, 200)),
+                         case_name);
 
 TEST_P(Qwen35State, RecurrentStateAndConvTailAreTheReferencesWhateverTheChunks) {
-    ModelCase model(folder);
-    const auto tokens = prompt(GetParam());
-    const auto expected = golden().floats(name(GetParam(), "layer1.recurrent_state")).values;
-    const auto conv = golden().floats(name(GetParam(), "layer1.conv_state"));  // [channels, 4], oldest first
+    ModelCase model(variant().folder());
+    const auto prompt = tokens();
+    const auto expected = floats("layer1.recurrent_state");
+    const auto conv = variant().outputs().floats(
+        Variant::name_of(length(), "layer1.conv_state"));  // [channels, 4], oldest first
     const std::size_t channels = conv.shape[0];
     std::vector<float> tail;  // [3, channels]
     for (std::size_t tap = 1; tap < 4; ++tap)
@@ -103,22 +122,28 @@ TEST_P(Qwen35State, RecurrentStateAndConvTailAreTheReferencesWhateverTheChunks) 
     for (const std::size_t chunk :
          {std::size_t(512), std::size_t(64), std::size_t(48), std::size_t(17), std::size_t(1)}) {
         auto sequence = model.begin(1);
-        for (std::size_t at = 0; at < tokens.size(); at += chunk)
-            model.chain(sequence, {tokens.begin() + std::ptrdiff_t(at),
-                                   tokens.begin() + std::ptrdiff_t(std::min(at + chunk, tokens.size()))});
-        EXPECT_LT(largest_difference(*model.runner().delta_state(1, 1), expected), state_gate)
+        for (std::size_t at = 0; at < prompt.size(); at += chunk)
+            model.chain(sequence, {prompt.begin() + std::ptrdiff_t(at),
+                                   prompt.begin() + std::ptrdiff_t(std::min(at + chunk, prompt.size()))});
+        EXPECT_LT(largest_difference(*model.runner().recurrent_state(1, 1), expected), state_gate)
             << "chunks of " << chunk;
         EXPECT_LT(largest_difference(*model.runner().conv_tail(1, 1), tail), state_gate)
             << "chunks of " << chunk;
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Lengths, Qwen35State, testing::Values(1, 7, 65, 200));
+INSTANTIATE_TEST_SUITE_P(Of, Qwen35State,
+                         testing::Combine(testing::Values(dense, experts), testing::Values(1, 7, 65, 200)),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(OfWideHeads, Qwen35State,
+                         testing::Combine(testing::Values(wide_heads), testing::Values(1, 65)), case_name);
 
-TEST(Qwen35, AnySplitOfThePromptGivesTheSameLogits) {
-    ModelCase model(folder);
-    const auto tokens = prompt(200);
-    const auto expected = golden().floats("p200.logits_fp32").values;
+class Qwen35Split : public testing::TestWithParam<Variant> {};
+
+TEST_P(Qwen35Split, AnySplitOfThePromptGivesTheSameLogits) {
+    ModelCase model(GetParam().folder());
+    const auto tokens = GetParam().tokens(200);
+    const auto expected = GetParam().floats(200, "logits_fp32");
     for (const std::vector<std::size_t>& cuts : {std::vector<std::size_t>{200},
                                                  {64, 64, 72},
                                                  {1, 199},
@@ -136,6 +161,9 @@ TEST(Qwen35, AnySplitOfThePromptGivesTheSameLogits) {
         EXPECT_LT(largest_difference(logits, expected), stepped_logit_gate) << "cut at " << cuts.front();
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Of, Qwen35Split, testing::Values(dense, experts, wide_heads),
+                         [](const auto& of) { return of.param.name; });
 
 }  // namespace
 }  // namespace kapitsa

@@ -122,6 +122,44 @@ TEST_P(AttendInput, QueriesAndKeysAreNormedAndRotatedAndTokensGoToTheirSlots) {
     }
 }
 
+TEST_P(AttendInput, WithoutNormsAndRotationQueriesAndKeysAreWhatTheyWere) {
+    constexpr uint heads = 4, kv_heads = 2, width = 24;
+    const std::vector<uint> slots{17, 2, 31};
+    const auto q = random_floats(slots.size() * heads * width, 1),
+               k = random_floats(slots.size() * kv_heads * width, 2),
+               v = random_floats(slots.size() * kv_heads * width, 3);
+    Pages want(kv_heads, width, 2);
+    Lab lab(GetParam());
+    const Out<float> got = lab.room(q.size()), keys = lab.room(want.keys), values = lab.room(want.values);
+    for (std::size_t row = 0; row < slots.size(); ++row)
+        for (std::size_t head = 0; head < kv_heads; ++head)
+            for (std::size_t i = 0; i < width; ++i) {
+                want.key(slots[row], head, i) = k[(row * kv_heads + head) * width + i];
+                want.value(slots[row], head, i) = v[(row * kv_heads + head) * width + i];
+            }
+    lab.run(attend_inputs_f32, {.q = lab.give(q),
+                                .k = lab.give(k),
+                                .v = lab.give(v),
+                                .q_norm = nullptr,
+                                .k_norm = nullptr,
+                                .cosines = nullptr,
+                                .sines = nullptr,
+                                .slots = lab.give(slots),
+                                .rotated = got,
+                                .keys = keys,
+                                .values = values,
+                                .rows = uint(slots.size()),
+                                .heads = heads,
+                                .kv_heads = kv_heads,
+                                .width = width,
+                                .half = 0,
+                                .q_stride = width,
+                                .epsilon = 0});
+    EXPECT_EQ(bits(lab.read(got, q.size())), bits(q));
+    EXPECT_EQ(bits(lab.read(keys, want.keys.size())), bits(want.keys));
+    EXPECT_EQ(bits(lab.read(values, want.values.size())), bits(want.values));
+}
+
 TEST_P(AttendInput, MovesTokensInTheOrderOfTheList) {
     for (const std::size_t width : {1u, 5u, 64u}) {
         // Each place is read before it is written to, some right after; the last pair goes over pages.

@@ -85,6 +85,32 @@ TEST_P(Norm, WithAGateIsNormedHeadByHeadAndThenGated) {
         }
 }
 
+TEST_P(Norm, OfWhatWasGatedIsTakenGroupByGroup) {
+    for (const std::size_t width : {1u, 7u, 32u, 33u, 512u})
+        for (const std::size_t groups : {1u, 3u, 8u}) {
+            constexpr std::size_t rows = 3;
+            const std::size_t elements = rows * groups * width;
+            const auto x = random_floats(elements, 1), gate = random_floats(elements, 2, 8),
+                       weight = random_floats(groups * width, 3);
+            std::vector<double> want(elements);
+            for (std::size_t begin = 0; begin < elements; begin += width) {
+                double squares = 0;
+                for (std::size_t i = begin; i < begin + width; ++i) {
+                    want[i] = x[i] * (gate[i] / (1 + std::exp(-double(gate[i]))));
+                    squares += want[i] * want[i];
+                }
+                const double scale = 1 / std::sqrt(squares / double(width) + epsilon);
+                for (std::size_t i = begin; i < begin + width; ++i)
+                    want[i] *= scale * weight[i % (groups * width)];
+            }
+            Lab lab(GetParam());
+            const Out<float> y = lab.room(elements);
+            lab.run(norm_of_gated_f32, {lab.give(x), lab.give(gate), lab.give(weight), y, uint(rows),
+                                        uint(groups), uint(width), epsilon});
+            EXPECT_LT(worst_relative(lab.read(y, elements), want), 2e-6) << groups << " x " << width;
+        }
+}
+
 TEST_P(Norm, WithAGateClosesForVeryNegativeGates) {
     const std::vector<float> gate{-90, -150, -179, -200, -1000, -1e9f, -1e30f, 200, 1e9f};
     const std::vector<float> x(gate.size(), 1), weight(gate.size(), 1);

@@ -19,15 +19,20 @@ namespace kapitsa::cpu::HWY_NAMESPACE {
 constexpr std::size_t page = attend_page_tokens;
 constexpr float lowest = -1e30f;
 
-/// y = x / rms(x) * weight, its first 2 * half dimensions rotated.
+/// y = x / rms(x) * weight (x itself where there is no weight), its first 2 * half dimensions rotated.
 HWY_INLINE void norm_and_rotate(const float* x, const float* weight, const float* cosines, const float* sines,
                                 std::size_t width, std::size_t half, float epsilon, float* y) {
     const F d;
-    const auto scale = hn::Set(d, 1.0f / std::sqrt(dot(x, x, width) / float(width) + epsilon));
-    for (std::size_t i = 0; i < width; i += hn::Lanes(d)) {
-        const std::size_t left = width - i;
-        const auto v = hn::Mul(hn::Mul(load_first(d, x + i, left), scale), load_first(d, weight + i, left));
-        store_first(v, d, y + i, left);
+    if (weight) {
+        const auto scale = hn::Set(d, 1.0f / std::sqrt(dot(x, x, width) / float(width) + epsilon));
+        for (std::size_t i = 0; i < width; i += hn::Lanes(d)) {
+            const std::size_t left = width - i;
+            const auto v =
+                hn::Mul(hn::Mul(load_first(d, x + i, left), scale), load_first(d, weight + i, left));
+            store_first(v, d, y + i, left);
+        }
+    } else {
+        std::memcpy(y, x, width * sizeof(float));
     }
     for (std::size_t i = 0; i < half; ++i) {
         const float a = y[i], b = y[i + half];

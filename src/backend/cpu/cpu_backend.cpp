@@ -34,8 +34,9 @@ const std::unordered_map<std::string_view, const Native*>& natives() {
         std::unordered_map<std::string_view, const Native*> all;
         for (const auto natives_of_file :
              {attend_natives(), delta_chunks_natives(), delta_net_natives(), elementwise_natives(),
-              embed_natives(), experts_natives(), multiply_affine_natives(), multiply_blocks_natives(),
-              multiply_dense_natives(), rms_norm_natives(), short_conv_natives()})
+              embed_natives(), experts_natives(), mamba2_natives(), mamba2_chunks_natives(),
+              multiply_affine_natives(), multiply_blocks_natives(), multiply_dense_natives(),
+              rms_norm_natives(), short_conv_natives()})
             for (const Native& native : natives_of_file) {
                 const bool is_new = all.emplace(native.name, &native).second;
                 CHECK(is_new);
@@ -99,7 +100,7 @@ public:
 
     Status read(Address from, std::span<std::byte> to) override {
         CHECK(tape_.empty());
-        std::memcpy(to.data(), reinterpret_cast<const void*>(from.value), to.size());
+        if (!to.empty()) std::memcpy(to.data(), reinterpret_cast<const void*>(from.value), to.size());
         return Done{};
     }
 

@@ -15,61 +15,13 @@
 #include <cmath>
 
 #include "backend/cpu/native.h"
-#include "backend/cpu/vectors-inl.h"
+#include "backend/cpu/products-inl.h"
 #include "kernels/delta_net.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kapitsa::cpu::HWY_NAMESPACE {
 
-constexpr std::size_t tile_vectors = 4, tile_rows = 4, n_max = delta_chunk_rows;
-
-HWY_INLINE std::size_t padded(std::size_t columns) {
-    return hwy::RoundUpTo(columns, tile_vectors * hn::Lanes(F()));
-}
-
-/// A matrix in memory: rows of floats, `stride` apart.
-struct Matrix {
-    float* at;
-    std::size_t stride;
-    HWY_INLINE float* row(std::size_t i) const { return at + i * stride; }
-};
-
-template <std::size_t rows>
-HWY_INLINE void product_tile(const float* x, std::size_t x_stride, std::size_t depth, Matrix b, Matrix y,
-                             bool add) {
-    const F d;
-    const std::size_t lanes = hn::Lanes(d);
-    FloatVec sums[rows][tile_vectors];
-    for (std::size_t r = 0; r < rows; ++r)
-        for (std::size_t j = 0; j < tile_vectors; ++j)
-            sums[r][j] = add ? hn::LoadU(d, y.row(r) + j * lanes) : hn::Zero(d);
-    for (std::size_t i = 0; i < depth; ++i) {
-        FloatVec bs[tile_vectors];
-        for (std::size_t j = 0; j < tile_vectors; ++j) bs[j] = hn::LoadU(d, b.row(i) + j * lanes);
-        for (std::size_t r = 0; r < rows; ++r) {
-            const auto xs = hn::Set(d, x[r * x_stride + i]);
-            for (std::size_t j = 0; j < tile_vectors; ++j) sums[r][j] = hn::MulAdd(xs, bs[j], sums[r][j]);
-        }
-    }
-    for (std::size_t r = 0; r < rows; ++r)
-        for (std::size_t j = 0; j < tile_vectors; ++j) hn::StoreU(sums[r][j], d, y.row(r) + j * lanes);
-}
-
-/// y = x b, or y += x b. x is [rows, depth], b [depth, columns] and y [rows, columns], both padded in their
-/// columns.
-HWY_INLINE void product(const float* x, std::size_t x_stride, std::size_t rows, std::size_t depth, Matrix b,
-                        Matrix y, std::size_t columns, bool add) {
-    const std::size_t tile_columns = tile_vectors * hn::Lanes(F());
-    for (std::size_t c = 0; c < columns; c += tile_columns) {
-        const Matrix b_part{b.at + c, b.stride}, y_part{y.at + c, y.stride};
-        std::size_t r = 0;
-        for (; r + tile_rows <= rows; r += tile_rows)
-            product_tile<tile_rows>(x + r * x_stride, x_stride, depth, b_part, {y_part.row(r), y.stride},
-                                    add);
-        for (; r < rows; ++r)
-            product_tile<1>(x + r * x_stride, x_stride, depth, b_part, {y_part.row(r), y.stride}, add);
-    }
-}
+constexpr std::size_t n_max = recurrent_chunk_rows;
 
 /// Where one head works. All matrices are padded in their columns, with zeros where it matters.
 struct Workshop {
@@ -159,12 +111,6 @@ HWY_INLINE void solve(const DeltaChunks& args, const Chunk& in, Workshop& work) 
     }
 }
 
-HWY_INLINE void scale_row(float* row, float factor, std::size_t columns) {
-    const F d;
-    for (std::size_t c = 0; c < columns; c += hn::Lanes(d))
-        hn::StoreU(hn::Mul(hn::Set(d, factor), hn::LoadU(d, row + c)), d, row + c);
-}
-
 /// One chunk: outputs to `o` (rows `o_stride` apart), and the state moved on.
 void delta_chunk(const DeltaChunks& args, const Chunk& in, const float* g, float* o, std::size_t o_stride,
                  Workshop& work) {
@@ -190,7 +136,7 @@ void delta_chunks_units(const DeltaChunks& args, std::uint32_t first, std::uint3
     for (std::size_t unit = first; unit < last; ++unit) {
         const SegmentRows& segment = args.segments[unit / args.value_heads];
         const std::size_t head = unit % args.value_heads;
-        const std::size_t key_head = head / (args.value_heads / args.key_heads);
+        const std::size_t key_head = key_head_of(args, uint(head));
         Workshop work(args, scratch.floats(Workshop::floats(args)));
         float* committed =
             args.states + (segment.sequence * args.value_heads + head) * args.key_width * args.value_width;

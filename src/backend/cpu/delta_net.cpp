@@ -1,23 +1,15 @@
 // The native twin of kernels/delta_net.h: the rule row by row. (delta_chunks.cpp has the chunked form.)
-//
-// The columns of a state do not meet: a unit is a value head and a block of its value columns, whose part of
-// the state stays in the first cache while the rows go by.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/delta_net.cpp"
 #include "hwy/foreach_target.h"  // compiles this file once an instruction set
 // (after it)
 #include <cmath>
 
-#include "backend/cpu/native.h"
-#include "backend/cpu/vectors-inl.h"
+#include "backend/cpu/recurrent-inl.h"
 #include "kernels/delta_net.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kapitsa::cpu::HWY_NAMESPACE {
-
-constexpr std::size_t block_vectors = 4;  // of a unit's columns: four chains of additions at once
-
-HWY_INLINE float softplus(float x) { return x > 20.0f ? x : std::log1p(std::exp(x)); }
 
 HWY_INLINE void make_unit(float* x, std::size_t width, float scale) {
     const F d;
@@ -53,7 +45,7 @@ struct RowInputs {
     HWY_INLINE RowInputs(const Args& args, std::size_t row, std::size_t head, std::size_t column) {
         const std::size_t keys = std::size_t(args.key_heads) * args.key_width;
         const std::size_t columns = 2 * keys + std::size_t(args.value_heads) * args.value_width;
-        const std::size_t key_head = head / (args.value_heads / args.key_heads);
+        const std::size_t key_head = key_head_of(args, uint(head));
         const float* x = args.qkv + row * columns;
         q = x + key_head * args.key_width;
         k = q + keys;
@@ -64,19 +56,13 @@ struct RowInputs {
     }
 };
 
-/// A block of columns of one state: [key_width, stride] floats, `width` of each row in use.
-struct StateBlock {
-    float* at;
-    std::size_t key_width, stride, width;
-};
-
 /// Moves the block one row on. `o` gets the row's output, or is null.
 HWY_INLINE void step(const StateBlock& state, const RowInputs& in, float* o) {
     const F d;
     const std::size_t lanes = hn::Lanes(d);
     FloatVec predicted[block_vectors], change[block_vectors], out[block_vectors];
     for (auto& v : predicted) v = hn::Zero(d);
-    for (std::size_t i = 0; i < state.key_width; ++i) {
+    for (std::size_t i = 0; i < state.depth; ++i) {
         const auto k = hn::Set(d, in.k[i]);
         for (std::size_t j = 0; j < block_vectors; ++j)
             predicted[j] = hn::MulAdd(k, hn::LoadU(d, state.at + i * state.stride + j * lanes), predicted[j]);
@@ -88,7 +74,7 @@ HWY_INLINE void step(const StateBlock& state, const RowInputs& in, float* o) {
         change[j] = hn::Mul(beta, hn::NegMulAdd(decay, predicted[j], v));
         out[j] = hn::Zero(d);
     }
-    for (std::size_t i = 0; i < state.key_width; ++i) {
+    for (std::size_t i = 0; i < state.depth; ++i) {
         const auto k = hn::Set(d, in.k[i]), q = hn::Set(d, in.q[i]);
         for (std::size_t j = 0; j < block_vectors; ++j) {
             float* s = state.at + i * state.stride + j * lanes;
@@ -102,90 +88,27 @@ HWY_INLINE void step(const StateBlock& state, const RowInputs& in, float* o) {
         store_first(out[j], d, o + j * lanes, state.width - j * lanes);
 }
 
-/// Copies a block between a sequence's state (rows of `value_width`) and scratch.
-HWY_INLINE void fetch(const StateBlock& block, const float* state, std::size_t value_width) {
-    for (std::size_t i = 0; i < block.key_width; ++i) {
-        std::memcpy(block.at + i * block.stride, state + i * value_width, block.width * sizeof(float));
-        std::memset(block.at + i * block.stride + block.width, 0,
-                    (block.stride - block.width) * sizeof(float));
-    }
-}
-HWY_INLINE void put_back(const StateBlock& block, float* state, std::size_t value_width) {
-    for (std::size_t i = 0; i < block.key_width; ++i)
-        std::memcpy(state + i * value_width, block.at + i * block.stride, block.width * sizeof(float));
-}
-
-/// The unit's place: which segment or path, which head, which columns.
-struct Place {
-    std::size_t item, head, column, width, stride;
-
+struct DeltaRule {
     template <typename Args>
-    HWY_INLINE Place(const Args& args, std::size_t unit) {
-        stride = block_vectors * hn::Lanes(F());
-        const std::size_t blocks = (args.value_width + stride - 1) / stride;
-        item = unit / (args.value_heads * blocks);
-        head = unit / blocks % args.value_heads;
-        column = unit % blocks * stride;
-        width = HWY_MIN(stride, args.value_width - column);
+    static HWY_INLINE void step(const Args& args, std::size_t row, const StatePlace& place,
+                                const StateBlock& state, float* o) {
+        kapitsa::cpu::HWY_NAMESPACE::step(state, RowInputs(args, row, place.head, place.column), o);
     }
 };
 
 template <typename Args>
-HWY_INLINE float* state_of(const Args& args, std::size_t sequence, const Place& place) {
-    return args.states + (sequence * args.value_heads + place.head) * args.key_width * args.value_width +
-           place.column;
+HWY_INLINE States states_of(const Args& args) {
+    return {args.states, args.value_heads, args.key_width, args.value_width};
 }
 
-std::uint32_t delta_blocks(std::uint32_t value_width) {
-    const std::size_t stride = block_vectors * hn::Lanes(F());
-    return std::uint32_t((value_width + stride - 1) / stride);
-}
+std::uint32_t delta_blocks(std::uint32_t value_width) { return std::uint32_t(column_blocks(value_width)); }
 
 void delta_rows_units(const DeltaRows& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
-    for (std::size_t unit = first; unit < last; ++unit) {
-        const Place place(args, unit);
-        const SegmentRows& segment = args.segments[place.item];
-        const std::size_t block_floats = args.key_width * place.stride;
-        float* room = scratch.floats(block_floats * (segment.commit ? 1 : segment.rows));
-        float* committed = state_of(args, segment.sequence, place);
-        const auto output = [&](std::size_t row) {
-            return args.o + (row * args.value_heads + place.head) * args.value_width + place.column;
-        };
-        if (segment.commit) {
-            const StateBlock state{room, args.key_width, place.stride, place.width};
-            fetch(state, committed, args.value_width);
-            for (std::size_t row = segment.first_row; row < segment.first_row + segment.rows; ++row)
-                step(state, RowInputs(args, row, place.head, place.column), output(row));
-            put_back(state, committed, args.value_width);
-            continue;
-        }
-        // A draft: each row's state from its parent's, none written back.
-        for (std::size_t i = 0; i < segment.rows; ++i) {
-            const std::size_t row = segment.first_row + i;
-            const StateBlock state{room + i * block_floats, args.key_width, place.stride, place.width};
-            const int parent = args.parents[row];
-            if (parent == no_row)
-                fetch(state, committed, args.value_width);
-            else
-                std::memcpy(state.at, room + (std::size_t(parent) - segment.first_row) * block_floats,
-                            block_floats * sizeof(float));
-            step(state, RowInputs(args, row, place.head, place.column), output(row));
-        }
-    }
+    walk_segments<DeltaRule>(args, states_of(args), first, last, scratch);
 }
 
 void delta_commit_units(const DeltaCommit& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
-    for (std::size_t unit = first; unit < last; ++unit) {
-        const Place place(args, unit);
-        const CommitPath& path = args.paths[place.item];
-        const StateBlock state{scratch.floats(args.key_width * place.stride), args.key_width, place.stride,
-                               place.width};
-        float* committed = state_of(args, path.sequence, place);
-        fetch(state, committed, args.value_width);
-        for (std::size_t i = 0; i < path.rows; ++i)
-            step(state, RowInputs(args, args.path_rows[path.first + i], place.head, place.column), nullptr);
-        put_back(state, committed, args.value_width);
-    }
+    replay_paths<DeltaRule>(args, states_of(args), first, last, scratch);
 }
 
 }  // namespace kapitsa::cpu::HWY_NAMESPACE

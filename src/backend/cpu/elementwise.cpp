@@ -19,6 +19,16 @@ void swiglu_range(const SwiGlu& args, std::size_t begin, std::size_t end) {
     }
 }
 
+void squared_relu_range(const SquaredRelu& args, std::size_t begin, std::size_t end) {
+    const F d;
+    for (std::size_t i = begin; i < end; i += hn::Lanes(d)) {
+        const auto x = load_first(d, args.x + i, end - i);
+        // Zero where x < 0, and not where x is no number: NaN must show.
+        const auto kept = hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);
+        store_first(hn::Mul(kept, kept), d, args.y + i, end - i);
+    }
+}
+
 }  // namespace kapitsa::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -29,6 +39,7 @@ HWY_AFTER_NAMESPACE();
 namespace kapitsa::cpu {
 
 HWY_EXPORT(swiglu_range);
+HWY_EXPORT(squared_relu_range);
 
 namespace {
 
@@ -40,6 +51,10 @@ std::uint32_t blocks_of(const Args& args) {
 }
 void run_swiglu(const SwiGlu& args, std::uint32_t first, std::uint32_t last, Scratch&) {
     HWY_DYNAMIC_DISPATCH(swiglu_range)
+    (args, std::size_t(first) * block, std::min(std::size_t(last) * block, std::size_t(args.elements)));
+}
+void run_squared_relu(const SquaredRelu& args, std::uint32_t first, std::uint32_t last, Scratch&) {
+    HWY_DYNAMIC_DISPATCH(squared_relu_range)
     (args, std::size_t(first) * block, std::min(std::size_t(last) * block, std::size_t(args.elements)));
 }
 void run_zero(const Zero& args, std::uint32_t first, std::uint32_t last, Scratch&) {
@@ -67,6 +82,7 @@ void run_join(const JoinRows& args, std::uint32_t first, std::uint32_t last, Scr
 
 constexpr Native natives[] = {
     native<blocks_of<SwiGlu>, run_swiglu>(swiglu_f32),
+    native<blocks_of<SquaredRelu>, run_squared_relu>(squared_relu_f32),
     native<rows_of<CopyRows>, run_copy>(copy_rows_f32),
     native<rows_of<JoinRows>, run_join>(join_rows_f32),
     native<blocks_of<Zero>, run_zero>(zero_f32),

@@ -68,6 +68,8 @@ std::span<const Native> delta_chunks_natives();
 std::span<const Native> elementwise_natives();
 std::span<const Native> embed_natives();
 std::span<const Native> experts_natives();
+std::span<const Native> mamba2_natives();
+std::span<const Native> mamba2_chunks_natives();
 std::span<const Native> multiply_affine_natives();
 std::span<const Native> multiply_blocks_natives();
 std::span<const Native> multiply_dense_natives();

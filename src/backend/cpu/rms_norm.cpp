@@ -48,6 +48,30 @@ void gated_rms_norm_rows(const GatedRmsNorm& args, std::uint32_t first, std::uin
     }
 }
 
+void norm_of_gated_rows(const NormOfGated& args, std::uint32_t first, std::uint32_t last) {
+    const F d;
+    const std::size_t width = args.width;
+    for (std::size_t row = first; row < last; ++row) {
+        for (std::size_t group = 0; group < args.groups; ++group) {
+            const std::size_t at = (row * args.groups + group) * width;
+            float* y = args.y + at;
+            for (std::size_t i = 0; i < width; i += hn::Lanes(d)) {
+                const std::size_t left = width - i;
+                store_first(hn::Mul(load_first(d, args.x + at + i, left),
+                                    silu(load_first(d, args.gate + at + i, left))),
+                            d, y + i, left);
+            }
+            const auto scale = hn::Set(d, inverse_rms(y, width, args.epsilon));
+            for (std::size_t i = 0; i < width; i += hn::Lanes(d)) {
+                const std::size_t left = width - i;
+                const auto normed = hn::Mul(load_first(d, y + i, left), scale);
+                store_first(hn::Mul(normed, load_first(d, args.weight + group * width + i, left)), d, y + i,
+                            left);
+            }
+        }
+    }
+}
+
 }  // namespace kapitsa::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -56,21 +80,27 @@ namespace kapitsa::cpu {
 
 HWY_EXPORT(rms_norm_rows);
 HWY_EXPORT(gated_rms_norm_rows);
+HWY_EXPORT(norm_of_gated_rows);
 
 namespace {
 
 std::uint32_t rows_of(const RmsNorm& args) { return args.rows; }
 std::uint32_t gated_rows_of(const GatedRmsNorm& args) { return args.rows; }
+std::uint32_t rows_of_gated(const NormOfGated& args) { return args.rows; }
 void run(const RmsNorm& args, std::uint32_t first, std::uint32_t last, Scratch&) {
     HWY_DYNAMIC_DISPATCH(rms_norm_rows)(args, first, last);
 }
 void run_gated(const GatedRmsNorm& args, std::uint32_t first, std::uint32_t last, Scratch&) {
     HWY_DYNAMIC_DISPATCH(gated_rms_norm_rows)(args, first, last);
 }
+void run_of_gated(const NormOfGated& args, std::uint32_t first, std::uint32_t last, Scratch&) {
+    HWY_DYNAMIC_DISPATCH(norm_of_gated_rows)(args, first, last);
+}
 
 constexpr Native natives[] = {
     native<rows_of, run>(rms_norm_f32),
     native<gated_rows_of, run_gated>(gated_rms_norm_f32),
+    native<rows_of_gated, run_of_gated>(norm_of_gated_f32),
 };
 
 }  // namespace

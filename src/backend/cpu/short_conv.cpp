@@ -40,7 +40,7 @@ void short_conv_blocks(const ShortConv& args, std::uint32_t first, std::uint32_t
         inputs_of(args, row, inputs);
         for (std::size_t c = begin; c < end; c += hn::Lanes(d)) {
             const std::size_t left = end - c;
-            auto total = hn::Zero(d);
+            auto total = args.bias ? load_first(d, args.bias + c, left) : hn::Zero(d);
             for (std::size_t tap = 0; tap < taps; ++tap)
                 total = hn::MulAdd(load_first(d, args.weight + tap * channels + c, left),
                                    load_first(d, inputs[tap] + c, left), total);

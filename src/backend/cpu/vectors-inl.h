@@ -6,6 +6,7 @@
 #define KAPITSA_VECTORS_INL_
 #endif
 
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 
@@ -56,6 +57,8 @@ HWY_INLINE FloatVec sigmoid(FloatVec x) {
     const auto opposite = hn::Min(hn::Neg(x), hn::Set(d, 104.0f));
     return hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), hn::Exp(d, opposite)));
 }
+
+HWY_INLINE float softplus(float x) { return x > 20.0f ? x : std::log1p(std::exp(x)); }
 
 HWY_INLINE FloatVec silu(FloatVec x) { return hn::Mul(x, sigmoid(x)); }
 

@@ -22,6 +22,7 @@ struct Numbers {
     double rope_theta;
     float epsilon;
     bool tied;    // the head is the embedding
+    bool tiled;   // value heads of the delta net: see layers/delta_net.h
     bool drafts;  // the head for multi-token prediction is the known one, if its tensors are there
     std::vector<bool> attends;  // [layers] full attention, or the delta net
 };
@@ -149,6 +150,7 @@ Result<Numbers> read(const Json& config) {
         .rope_theta = TRY((rope.has("rope_theta") ? rope : text).real("rope_theta", {1.0, 1e12})),
         .epsilon = float(TRY(text.real_or("rms_norm_eps", 1e-6, {0.0, 1.0}))),
         .tied = TRY((text.has("tie_word_embeddings") ? text : file).flag_or("tie_word_embeddings", false)),
+        .tiled = TRY(text.flag_or("linear_value_heads_tiled", false)),
         .drafts = TRY(text.number_or("mtp_num_hidden_layers", 0, {0, 1024})) == 1 &&
                   !TRY(text.flag_or("mtp_use_dedicated_embeddings", false)),
         .attends = {},
@@ -229,9 +231,9 @@ public:
             else
                 delta_net_[layer.mixer].add(h, x, batch, memory, r);
             layer.mlp.add(r.rms_norm(x, layer.post_norm, epsilon), x, r);
-            tap(taps, i, x, r);
+            taps.copy(i, x, r);
         }
-        if (!taps.layers.empty()) tap(taps, numbers_.layers, r.rms_norm(x, norm_, epsilon), r);
+        if (!taps.layers.empty()) taps.copy(numbers_.layers, r.rms_norm(x, norm_, epsilon), r);
         return r.multiply(head_, r.rms_norm_of(x, batch.wanted_rows, batch.wanted, norm_, epsilon));
     }
 
@@ -283,9 +285,10 @@ private:
                 TRY(Attention::load(weights, block + ".self_attn", attention_numbers(shift), layer.mixer)));
         } else {
             layer.mixer = std::uint32_t(delta_net_.size());
-            delta_net_.push_back(TRY(
-                DeltaNet::load(weights, block + ".linear_attn",
-                               {.width = n.width, .shape = n.delta_net, .epsilon = n.epsilon}, layer.mixer)));
+            delta_net_.push_back(TRY(DeltaNet::load(
+                weights, block + ".linear_attn",
+                {.width = n.width, .shape = n.delta_net, .epsilon = n.epsilon, .tiled = n.tiled},
+                layer.mixer)));
         }
         layer.mlp = TRY(FeedForward::load(weights, block + ".mlp", n.feed_forward));
         layers_.push_back(layer);
@@ -310,22 +313,17 @@ private:
                   .layers = n.layers,
                   .context = n.context,
                   .attention = {},
-                  .delta_net = {},
+                  .recurrent = {},
                   .decode_bytes = head_.bytes()};
         for (const Attention& layer : attention_) {
             shape_.attention.push_back(layer.shape());
             shape_.decode_bytes += layer.bytes();
         }
         for (const DeltaNet& layer : delta_net_) {
-            shape_.delta_net.push_back(layer.shape());
+            shape_.recurrent.push_back(layer.shape());
             shape_.decode_bytes += layer.bytes();
         }
         for (const Layer& layer : layers_) shape_.decode_bytes += layer.mlp.bytes();
-    }
-
-    static void tap(const Taps& taps, std::uint32_t layer, Tensor x, Recorder& r) {
-        for (std::size_t i = 0; i < taps.layers.size(); ++i)
-            if (taps.layers[i] == layer) r.copy_rows(x, Address{}, Address{}, x.rows, taps.places[i]);
     }
 
     Numbers numbers_{};

@@ -12,10 +12,11 @@ Result<Attention> Attention::load(Weights& weights, const std::string& module, c
     Attention layer;
     layer.numbers_ = n;
     layer.place_ = place;
-    layer.q_ = TRY(weights.matrix(module + ".q_proj", 2 * n.heads * n.head_width, n.width));
+    layer.q_ = TRY(weights.matrix(module + ".q_proj", n.heads * n.query_stride(), n.width));
     layer.k_ = TRY(weights.matrix(module + ".k_proj", n.kv_heads * n.head_width, n.width));
     layer.v_ = TRY(weights.matrix(module + ".v_proj", n.kv_heads * n.head_width, n.width));
     layer.o_ = TRY(weights.matrix(module + ".o_proj", n.width, n.heads * n.head_width));
+    if (!n.normed) return layer;
     layer.q_norm_ = TRY(shifted_norm(weights, module + ".q_norm.weight", n.head_width, n.norm_shift));
     layer.k_norm_ = TRY(shifted_norm(weights, module + ".k_norm.weight", n.head_width, n.norm_shift));
     return layer;
@@ -26,6 +27,7 @@ void Attention::add(Tensor x, Tensor y, const Rope& rope, const Batch& batch, co
     const auto scope = r.scope();
     const Numbers& n = numbers_;
     const AttentionMemory& mine = memory.attention[place_];
+    CHECK(n.rotary == rope.cosines.columns * 2);
     const auto [q, k, v] = r.multiply_all({&q_, &k_, &v_}, x);
     const Tensor rotated = r.place(batch.rows, n.heads * n.head_width);
     r.launch(attend_inputs_f32, {.q = in(q),
@@ -44,11 +46,11 @@ void Attention::add(Tensor x, Tensor y, const Rope& rope, const Batch& batch, co
                                  .kv_heads = n.kv_heads,
                                  .width = n.head_width,
                                  .half = n.rotary / 2,
-                                 .q_stride = 2 * n.head_width,
+                                 .q_stride = n.query_stride(),
                                  .epsilon = n.epsilon});
     const Tensor o = r.place(batch.rows, n.heads * n.head_width);
     r.launch(attend_f32, {.q = in(rotated),
-                          .gate = in(q) + n.head_width,
+                          .gate = n.gated ? in(q) + n.head_width : nullptr,
                           .keys = in<float>(mine.keys),
                           .values = in<float>(mine.values),
                           .pages = in<uint>(batch.pages),
@@ -59,7 +61,7 @@ void Attention::add(Tensor x, Tensor y, const Rope& rope, const Batch& batch, co
                           .heads = n.heads,
                           .kv_heads = n.kv_heads,
                           .width = n.head_width,
-                          .gate_stride = 2 * n.head_width,
+                          .gate_stride = n.query_stride(),
                           .tiles = batch.tiles,
                           .scale = 1.0f / std::sqrt(float(n.head_width))});
     r.multiply_add(o_, o, y);

@@ -1,5 +1,5 @@
-// Softmax attention with grouped heads, norms on queries and keys, rotation of part of a head, and an output
-// gate.
+// Softmax attention with grouped heads; with or without norms on queries and keys, rotation of part of a
+// head, and an output gate.
 #pragma once
 
 #include <string>
@@ -20,9 +20,12 @@ public:
     struct Numbers {
         std::uint32_t width = 0;  // of the stream
         std::uint32_t heads = 0, kv_heads = 0, head_width = 0;
-        std::uint32_t rotary = 0;  // dimensions of a head that rotate
+        std::uint32_t rotary = 0;  // dimensions of a head that rotate; 0: no position but the order
+        bool gated = true;         // an output gate, stored behind each head's query
+        bool normed = true;        // norms on queries and keys
         float epsilon = 0;         // of the norms on queries and keys
         float norm_shift = 0;      // 1 where the checkpoint stores w of (1 + w)
+        std::uint32_t query_stride() const { return gated ? 2 * head_width : head_width; }
     };
 
     /// The tensors of `module` ("model.layers.3.self_attn"). `place` is the layer's number in
@@ -33,14 +36,14 @@ public:
     AttentionShape shape() const { return {numbers_.kv_heads, numbers_.head_width}; }
     std::uint64_t bytes() const { return q_.bytes() + k_.bytes() + v_.bytes() + o_.bytes(); }
 
-    /// y += the layer of x. Both are [rows, width].
+    /// y += the layer of x. Both are [rows, width]. `rope` may be empty where nothing rotates.
     void add(Tensor x, Tensor y, const Rope& rope, const Batch& batch, const ModelMemory& memory,
              Recorder& r) const;
 
 private:
     Numbers numbers_;
     std::uint32_t place_ = 0;
-    Weight q_, k_, v_, o_;  // q: a head's query, then its gate
+    Weight q_, k_, v_, o_;  // q: a head's query, then its gate if there is one
     Tensor q_norm_, k_norm_;
 };
 

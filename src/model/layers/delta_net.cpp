@@ -1,29 +1,10 @@
 #include "model/layers/delta_net.h"
 
-#include <cmath>
-
 #include "kernels/delta_net.h"
 #include "kernels/rms_norm.h"
-#include "kernels/short_conv.h"
 #include "model/layers/norm.h"
 
 namespace kapitsa {
-namespace {
-
-/// The convolution as [taps, channels], from [channels, 1, taps] (Hugging Face) or [channels, taps, 1] (MLX);
-/// both lie in memory alike.
-Result<Tensor> load_conv(Weights& weights, const std::string& name, const DeltaNetShape& s) {
-    const std::uint32_t channels = s.channels();
-    const bool converted = weights.shape(name) == std::vector<std::uint64_t>{channels, s.taps, 1};
-    const auto stored = TRY(weights.floats(name, {channels, converted ? s.taps : 1, converted ? 1 : s.taps}));
-    std::vector<float> turned(stored.size());
-    for (std::size_t c = 0; c < channels; ++c)
-        for (std::size_t t = 0; t < s.taps; ++t) turned[t * channels + c] = stored[c * s.taps + t];
-    return weights.upload(turned, s.taps, channels);
-}
-
-}  // namespace
-
 Result<DeltaNet> DeltaNet::load(Weights& weights, const std::string& module, const Numbers& n,
                                 std::uint32_t place) {
     DeltaNet layer;
@@ -36,9 +17,8 @@ Result<DeltaNet> DeltaNet::load(Weights& weights, const std::string& module, con
     layer.b_ = TRY(weights.matrix(module + ".in_proj_b", s.value_heads, n.width));
     layer.a_ = TRY(weights.matrix(module + ".in_proj_a", s.value_heads, n.width));
     layer.out_ = TRY(weights.matrix(module + ".out_proj", n.width, values));
-    layer.conv_ = TRY(load_conv(weights, module + ".conv1d.weight", s));
-    auto rate = TRY(weights.floats(module + ".A_log", {s.value_heads}));
-    for (float& value : rate) value = std::exp(value);
+    layer.conv_ = TRY(ShortConvLayer::load(weights, module + ".conv1d", s.channels(), s.taps, false));
+    const auto rate = TRY(weights.exponentials(module + ".A_log", {s.value_heads}));
     layer.rate_ = TRY(weights.upload(rate, 1, s.value_heads));
     layer.dt_bias_ = TRY(shifted_norm(weights, module + ".dt_bias", s.value_heads, 0));
     layer.norm_ = TRY(
@@ -46,33 +26,34 @@ Result<DeltaNet> DeltaNet::load(Weights& weights, const std::string& module, con
     return layer;
 }
 
+RecurrentShape DeltaNet::shape() const {
+    const DeltaNetShape& s = numbers_.shape;
+    return {.state_floats = std::size_t(s.value_heads) * s.key_width * s.value_width,
+            .taps = s.taps,
+            .channels = s.channels(),
+            .kept = {s.channels(), s.channels(), s.value_heads, s.value_heads}};
+}
+
 void DeltaNet::add(Tensor x, Tensor y, const Batch& batch, const ModelMemory& memory, Recorder& r) const {
     const auto scope = r.scope();
     const DeltaNetShape& s = numbers_.shape;
-    const DeltaNetMemory& mine = memory.delta_net[place_];
+    const RecurrentMemory& mine = memory.recurrent[place_];
     const auto [u, z, b, a] = r.multiply_all({&qkv_, &z_, &b_, &a_}, x);
 
-    const Tensor qkv = r.place(batch.rows, s.channels());
-    r.launch(short_conv_f32, {in(u), in(conv_), in<float>(mine.tails), in<int>(batch.parents),
-                              in<uint>(batch.sequences), out(qkv), batch.rows, s.channels(), s.taps});
-    r.launch(short_conv_commit_f32, {in(u), in<uint>(batch.commit_rows), in<CommitPath>(batch.commit_paths),
-                                     out<float>(mine.tails), batch.commits, s.channels(), s.taps});
+    const Tensor qkv = conv_.apply(u, batch, mine, r);
     const Tensor g = r.place(batch.rows, s.value_heads), beta = r.place(batch.rows, s.value_heads);
     r.launch(delta_inputs_f32, {out(qkv), in(a), in(b), in(rate_), in(dt_bias_), out(g), out(beta),
                                 batch.rows, s.key_heads, s.value_heads, s.key_width, s.value_width});
-    r.copy_rows(u, batch.kept_rows, batch.kept_at, batch.kept, mine.kept_u);
-    r.copy_rows(qkv, batch.kept_rows, batch.kept_at, batch.kept, mine.kept_qkv);
-    r.copy_rows(g, batch.kept_rows, batch.kept_at, batch.kept, mine.kept_g);
-    r.copy_rows(beta, batch.kept_rows, batch.kept_at, batch.kept, mine.kept_beta);
+    keep_drafts({u, qkv, g, beta}, batch, mine, r);
 
     const Tensor o = r.place(batch.rows, s.value_heads * s.value_width);
     r.launch(delta_chunks_f32,
              {in(qkv), in(g), in(beta), in<SegmentRows>(batch.by_chunks), out<float>(mine.states), out(o),
-              batch.chunked, s.key_heads, s.value_heads, s.key_width, s.value_width});
+              batch.chunked, s.key_heads, s.value_heads, s.key_width, s.value_width, numbers_.tiled});
     r.launch(delta_rows_f32,
              {in(qkv), in(g), in(beta), in<int>(batch.parents), in<SegmentRows>(batch.by_rows),
               out<float>(mine.states), out(o), batch.stepped, s.key_heads, s.value_heads, s.key_width,
-              s.value_width, batch.stepped_rows_max});
+              s.value_width, batch.stepped_rows_max, numbers_.tiled});
     const Tensor gated = r.place(batch.rows, s.value_heads * s.value_width);
     r.launch(gated_rms_norm_f32, {in(o), in(z), in(norm_), out(gated), batch.rows, s.value_heads,
                                   s.value_width, numbers_.epsilon});
@@ -81,14 +62,12 @@ void DeltaNet::add(Tensor x, Tensor y, const Batch& batch, const ModelMemory& me
 
 void DeltaNet::commit(const CommitBatch& batch, const ModelMemory& memory, Recorder& r) const {
     const DeltaNetShape& s = numbers_.shape;
-    const DeltaNetMemory& mine = memory.delta_net[place_];
-    r.launch(short_conv_commit_f32,
-             {in<float>(mine.kept_u), in<uint>(batch.kept_rows), in<CommitPath>(batch.commit_paths),
-              out<float>(mine.tails), batch.paths, s.channels(), s.taps});
+    const RecurrentMemory& mine = memory.recurrent[place_];
+    conv_.commit(batch, mine, r);
     r.launch(delta_commit_f32,
-             {in<float>(mine.kept_qkv), in<float>(mine.kept_g), in<float>(mine.kept_beta),
+             {in<float>(mine.kept[1]), in<float>(mine.kept[2]), in<float>(mine.kept[3]),
               in<uint>(batch.kept_rows), in<CommitPath>(batch.commit_paths), out<float>(mine.states),
-              batch.paths, s.key_heads, s.value_heads, s.key_width, s.value_width});
+              batch.paths, s.key_heads, s.value_heads, s.key_width, s.value_width, numbers_.tiled});
 }
 
 }  // namespace kapitsa
