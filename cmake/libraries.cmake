@@ -6,7 +6,6 @@ if(POLICY CMP0167)
     cmake_policy(SET CMP0167 NEW)  # Boost's own configuration file, which newer CMake prefers
 endif()
 find_package(Boost 1.74 REQUIRED)
-find_package(CLI11 REQUIRED)
 find_package(fmt REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET GLOBAL libpcre2-8)

@@ -3,6 +3,8 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "base/terminal.h"
+
 namespace kapitsa {
 namespace {
 
@@ -18,8 +20,9 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 
 spdlog::logger& logger() {
     static const auto instance = [] {
-        auto made = std::make_shared<spdlog::logger>("kapitsa",
-                                                     std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+        const auto mode = shows_colour(stderr) ? spdlog::color_mode::always : spdlog::color_mode::never;
+        auto made = std::make_shared<spdlog::logger>(
+            "kapitsa", std::make_shared<spdlog::sinks::stderr_color_sink_mt>(mode));
         made->set_pattern("%H:%M:%S %^%l%$ %v");
         made->set_level(spdlog::level::warn);
         return made;

@@ -3,10 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -16,13 +14,16 @@
 #include "cli/bandwidth.h"
 #include "cli/command.h"
 #include "cli/load.h"
+#include "cli/output.h"
 
 namespace kapitsa {
 namespace {
 
+constexpr std::uint32_t tokens_most = 1u << 20;
+
 struct Options {
     LoadOptions load;
-    std::string prompts = "16,128,512", answers = "64";
+    std::vector<std::uint32_t> prompts = {16, 128, 512}, answers = {64};  // tokens
     std::uint64_t runs = 3;
     bool json = false;
 };
@@ -35,19 +36,15 @@ struct Speeds {
     double prefill_tokens_per_s = 0, decode_tokens_per_s = 0, first_token_ms = 0;
 };
 
-Result<std::vector<std::uint32_t>> read_lengths(std::string_view list, const char* option) {
-    std::vector<std::uint32_t> lengths;
-    const char *at = list.data(), *end = at + list.size();
-    while (at <= end) {
-        std::uint32_t length = 0;
-        const auto [after, error] = std::from_chars(at, end, length);
-        if (error != std::errc() || length == 0 || (after != end && *after != ','))
-            return fail(Fault::invalid_input,
-                        fmt::format("{} wants lengths in tokens, like 16,128, and not '{}'", option, list));
-        lengths.push_back(length);
-        at = after + 1;
-    }
-    return lengths;
+/// Before anything is measured: every pair of lengths must fit.
+Status check_lengths(const Options& options, std::uint32_t context) {
+    const auto prompt = std::ranges::max(options.prompts), answer = std::ranges::max(options.answers);
+    if (std::uint64_t(prompt) + answer <= context) return Done{};
+    return fail(
+        Fault::invalid_input,
+        fmt::format("--prompt {} and --answer {} together are more than the context of {} tokens: ask for "
+                    "less, or for a larger --ctx",
+                    prompt, answer, context));
 }
 
 /// Tokens that no earlier run had, so that no cache answers for the model.
@@ -110,11 +107,11 @@ public:
     void head() const {
         if (json_) return;
         const auto& info = model_.info();
-        fmt::print("{} ({}), {:.1f} MB read a token; {} threads read {:.1f} GB/s\n", model_.name(),
-                   info.architecture, static_cast<double>(info.decode_bytes) / 1e6, threads_,
-                   bandwidth_ / 1e9);
-        fmt::print("{:>7} {:>7} {:>16} {:>16} {:>16} {:>10}\n", "prompt", "answer", "prefill tokens/s",
-                   "decode tokens/s", "first token ms", "bandwidth");
+        print(fmt::format("{} ({}), {:.1f} MB read a token; {} threads read {:.1f} GB/s\n", model_.name(),
+                          info.architecture, static_cast<double>(info.decode_bytes) / 1e6, threads_,
+                          bandwidth_ / 1e9));
+        print(fmt::format("{:>7} {:>7} {:>16} {:>16} {:>16} {:>10}\n", "prompt", "answer", "prefill tokens/s",
+                          "decode tokens/s", "first token ms", "bandwidth"));
     }
 
     void row(Lengths lengths, std::vector<Speeds> runs) const {
@@ -124,22 +121,21 @@ public:
         const auto& info = model_.info();
         const double share = static_cast<double>(info.decode_bytes) * decode / bandwidth_;
         if (json_)
-            fmt::print("{}\n", dump_json(Json{{"bench", "generate"},
-                                              {"model", model_.name()},
-                                              {"threads", threads_},
-                                              {"prompt_tokens", lengths.prompt},
-                                              {"answer_tokens", lengths.answer},
-                                              {"runs", runs.size()},
-                                              {"prefill_tokens_per_s", rounded(prefill)},
-                                              {"decode_tokens_per_s", rounded(decode)},
-                                              {"first_token_ms", rounded(first)},
-                                              {"decode_bytes", info.decode_bytes},
-                                              {"read_bytes_per_s", std::round(bandwidth_)},
-                                              {"bandwidth_share", rounded(share)}}));
+            print(fmt::format("{}\n", dump_json(Json{{"bench", "generate"},
+                                                     {"model", model_.name()},
+                                                     {"threads", threads_},
+                                                     {"prompt_tokens", lengths.prompt},
+                                                     {"answer_tokens", lengths.answer},
+                                                     {"runs", runs.size()},
+                                                     {"prefill_tokens_per_s", rounded(prefill)},
+                                                     {"decode_tokens_per_s", rounded(decode)},
+                                                     {"first_token_ms", rounded(first)},
+                                                     {"decode_bytes", info.decode_bytes},
+                                                     {"read_bytes_per_s", std::round(bandwidth_)},
+                                                     {"bandwidth_share", rounded(share)}})));
         else
-            fmt::print("{:>7} {:>7} {:>16.1f} {:>16.1f} {:>16.1f} {:>9.0f}%\n", lengths.prompt,
-                       lengths.answer, prefill, decode, first, share * 100);
-        std::fflush(stdout);
+            print(fmt::format("{:>7} {:>7} {:>16.1f} {:>16.1f} {:>16.1f} {:>9.0f}%\n", lengths.prompt,
+                              lengths.answer, prefill, decode, first, share * 100));
     }
 
 private:
@@ -150,20 +146,21 @@ private:
 };
 
 Status run(const Options& options) {
-    const auto prompts = TRY(read_lengths(options.prompts, "--prompt"));
-    const auto answers = TRY(read_lengths(options.answers, "--answer"));
     const auto model = TRY(load_model(options.load));
+    TRY(check_lengths(options, model.service->context()));
     const auto threads = wanted_threads(options.load);
     const Report report(*model.service, threads, options.json, read_bandwidth(threads));
     report.head();
+    TRY(flush_output());
     TRY(measure(*model.service, {16, 8}, 1));  // warms caches and the clock of the processor up
     std::uint64_t seed = 2;
-    for (const auto prompt : prompts)
-        for (const auto answer : answers) {
+    for (const auto prompt : options.prompts)
+        for (const auto answer : options.answers) {
             std::vector<Speeds> runs;
             for (std::uint64_t i = 0; i < options.runs; ++i)
                 runs.push_back(TRY(measure(*model.service, {prompt, answer}, seed++)));
             report.row({prompt, answer}, std::move(runs));
+            TRY(flush_output());
         }
     return Done{};
 }
@@ -171,8 +168,8 @@ Status run(const Options& options) {
 Action setup(Arguments& arguments) {
     const auto options = std::make_shared<Options>();
     declare_load_options(arguments, options->load);
-    arguments.text("--prompt", options->prompts, "TOKENS", "Lengths of prompts, separated by commas");
-    arguments.text("--answer", options->answers, "TOKENS", "Lengths of answers, separated by commas");
+    arguments.numbers("--prompt", options->prompts, 1, tokens_most, "Tokens of the prompts");
+    arguments.numbers("--answer", options->answers, 1, tokens_most, "Tokens of the answers");
     arguments.number("--runs", options->runs, 1, 1000, "Runs of each; the median is shown");
     arguments.flag("--json", options->json, "One JSON object a line instead of a table");
     return [options] { return run(*options); };

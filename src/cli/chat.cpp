@@ -2,35 +2,32 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 
+#include "base/terminal.h"
 #include "cli/command.h"
+#include "cli/interrupts.h"
 #include "cli/line_editor.h"
 #include "cli/load.h"
+#include "cli/output.h"
+#include "cli/question.h"
 #include "cli/speaker.h"
 #include "server/reply.h"
 
 namespace kapitsa {
 namespace {
 
-constexpr std::size_t input_bytes_max = 16u << 20;  // of standard input
-
 struct Options {
     LoadOptions load;
-    std::string prompt, system;
+    std::optional<std::string> prompt;
+    std::string system;
     bool think = false, no_think = false, verbose = false;
-    double temperature = 0;
-    std::uint64_t seed = 0, max_tokens = 0;
-    std::function<bool()> temperature_given, seed_given;
+    std::optional<double> temperature;
+    std::optional<std::uint64_t> seed, max_tokens;
 };
-
-std::atomic<bool> interrupted{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler writes it");
 
 Message message(const char* role, std::string content) {
     Message message;
@@ -42,7 +39,7 @@ Message message(const char* role, std::string content) {
 class Session {
 public:
     Session(ModelService& service, const Options& options)
-        : service_(service), options_(options), terminal_(::isatty(STDOUT_FILENO) == 1) {
+        : service_(service), options_(options), manner_(manner_of(stdout)) {
         clear();
     }
 
@@ -54,7 +51,7 @@ public:
             conversation_.variables = std::make_shared<Json>(Json{{"enable_thinking", options_.think}});
     }
 
-    /// Asks, and shows the answer as it comes. After an error the question is forgotten.
+    /// Asks, and shows the answer as it comes, until Ctrl-C. After an error the question is forgotten.
     Status ask(std::string question) {
         conversation_.messages.push_back(message("user", std::move(question)));
         auto answer = this->answer();
@@ -69,41 +66,53 @@ public:
 private:
     Sampling sampling() const {
         Sampling sampling = service_.sampling();
-        sampling.seed = options_.seed_given() ? options_.seed : std::random_device()();
-        if (options_.temperature_given()) sampling.temperature = static_cast<float>(options_.temperature);
+        sampling.seed = options_.seed ? *options_.seed : std::random_device()();
+        if (options_.temperature) sampling.temperature = static_cast<float>(*options_.temperature);
         return sampling;
     }
 
     Result<Message> answer() {
+        Interrupts::forget();
         const auto prompt = TRY(service_.prompt(conversation_));
-        interrupted = false;
         const auto ticket =
             TRY(service_.submit({.prompt = prompt.tokens,
-                                 .max_tokens = static_cast<std::uint32_t>(options_.max_tokens),
-                                 .sampling = sampling()}));
+                                 .max_tokens = static_cast<std::uint32_t>(options_.max_tokens.value_or(0)),
+                                 .sampling = sampling()},
+                                &Interrupts::ring));
         Reply reply(service_.tokenizer(), {.reader = service_.reader(prompt, nullptr)});
-        Speaker speaker(stdout, terminal_);
+        Speaker speaker(stdout, manner_);
         Message said = message("assistant", {});
+        Status output = Done{};
         const auto say = [&](const std::vector<ReplyPiece>& pieces) {
             for (const auto& piece : pieces)
                 if (piece.kind == ReplyPiece::Kind::content) said.content += piece.text;
             speaker.say(pieces);
+            output = flush_output();
         };
-        while (!reply.ended() && !interrupted) {
-            auto event = ticket.outbox->take();
-            if (!event) break;
-            say(reply.take(std::move(*event)));
+        while (!reply.ended() && !Interrupts::came() && output) {
+            const bool closed =
+                ticket.outbox->closed();  // asked first: what it still holds is then all there is
+            if (auto event = ticket.outbox->poll())
+                say(reply.take(std::move(*event)));
+            else if (closed)
+                break;
+            else
+                Interrupts::wait();
         }
         if (!reply.ended()) say(reply.cut());
         if (reply.engine_runs()) service_.cancel(ticket.id, reply.keep_tokens());
         speaker.finish();
         if (reply.error()) return fail(*reply.error());
+        TRY(output);
+
         notes(reply, speaker);
         return said;
     }
 
     void notes(const Reply& reply, Speaker& speaker) const {
-        if (!interrupted && reply.end() == ReplyEnd::length)
+        if (Interrupts::came())
+            speaker.note("[stopped; Ctrl-C once more leaves]");
+        else if (reply.end() == ReplyEnd::length)
             speaker.note("[cut: --max-tokens or the context]");
         if (!options_.verbose) return;
         const auto usage = reply.usage();
@@ -119,111 +128,98 @@ private:
 
     ModelService& service_;
     const Options& options_;
-    const bool terminal_;
+    const Manner manner_;
     Conversation conversation_;
 };
 
-Result<std::string> read_standard_input() {
-    std::string text;
-    char buffer[1 << 16];
-    while (const std::size_t bytes = std::fread(buffer, 1, sizeof buffer, stdin)) {
-        text.append(buffer, bytes);
-        if (text.size() > input_bytes_max)
-            return fail(Fault::invalid_input, "the input is longer than 16 MiB");
-    }
-    while (!text.empty() && text.back() == '\n') text.pop_back();
-    if (text.empty()) return fail(Fault::invalid_input, "there is no prompt: kapitsa chat \"...\" asks one");
-    return text;
-}
-
-void on_interrupt(int) { interrupted = true; }
-
-/// Ctrl-C during an answer stops the answer; the editor has its own while a line is typed.
-void catch_interrupts() {
-    struct sigaction action = {};
-    action.sa_handler = on_interrupt;
-    action.sa_flags = SA_RESTART;
-    ::sigaction(SIGINT, &action, nullptr);
-}
-
 void show_help() {
-    std::puts(
+    print(
         "/new    begins a new conversation\n"
         "/help   shows this\n"
-        "/quit   leaves, as Ctrl-D does\n"
-        "Ctrl-C stops an answer. A line that ends in a backslash goes on in the next one.");
+        "/quit   leaves, as Ctrl-D does, and Ctrl-C twice\n"
+        "Ctrl-C stops an answer, or gives up the line that is typed.\n"
+        "Pasted lines stay together until Enter. Alt-Enter begins a new line, and so does Enter after a "
+        "backslash.\n");
 }
 
-/// A question, which may have several lines. Nothing when the person left.
-std::optional<std::string> read_question(LineEditor& editor) {
-    std::string question;
-    for (const char* prompt = "> ";; prompt = ". ") {
-        auto line = editor.read(prompt);
-        if (line.kind == LineEditor::Line::Kind::end) return std::nullopt;
-        if (line.kind == LineEditor::Line::Kind::interrupted) return "";
-        question += line.text;
-        if (question.empty() || question.back() != '\\') return question;
-        question.back() = '\n';
-    }
+/// Does what a line like "/new" says. @return false: it is a question.
+bool obeys(const std::string& line, Session& session) {
+    if (line.front() != '/' || line.find_first_of(" \n/", 1) != line.npos) return false;
+    if (line == "/help")
+        show_help();
+    else if (line == "/new")
+        session.clear();
+    else
+        print("There is no " + line + "; /help shows what there is.\n");
+    return true;
 }
 
 Status converse(Session& session, const std::string& model) {
-    std::printf("%s is here. /help shows what can be done, Ctrl-D leaves.\n", model.c_str());
-    catch_interrupts();
+    print(model + " is here. /help shows what can be done, Ctrl-D leaves.\n");
     LineEditor editor(history_file());
-    while (auto question = read_question(editor)) {
-        if (question->find_first_not_of(" \t\n") == std::string::npos) continue;
-        if (*question == "/quit" || *question == "/exit") break;
-        if (*question == "/help")
-            show_help();
-        else if (*question == "/new")
-            session.clear();
-        else if (question->front() == '/' && question->find_first_of(" \n/", 1) == std::string::npos)
-            std::printf("There is no %s; /help shows what there is.\n", question->c_str());
-        else if (const auto asked = session.ask(std::move(*question)); !asked) {
-            if (asked.error().fault == Fault::device) return asked;
-            std::printf("%s (/new begins again)\n", asked.error().message.c_str());
+    bool once = false;  // Ctrl-C has stopped an answer or met an empty line, and nothing was typed since
+    for (;;) {
+        const auto input = editor.read();
+        if (input.kind == LineEditor::Input::Kind::end) return Done{};
+        const bool blank = is_blank(input.text);
+        if (input.kind == LineEditor::Input::Kind::interrupted) {
+            if (blank && once) return Done{};
+            if (blank) print("(Ctrl-C once more leaves, as Ctrl-D does)\n");
+            once = blank;
+            continue;
         }
+        once = false;
+        if (input.text == "/quit" || input.text == "/exit") return Done{};
+        if (blank || obeys(input.text, session)) continue;
+        if (const auto asked = session.ask(input.text); !asked) {
+            if (asked.error().fault == Fault::device) return asked;
+            print(asked.error().message + " (/new begins again)\n");
+        }
+        once = Interrupts::came();
     }
-    return Done{};
 }
 
 Status run(const Options& options) {
     if (options.think && options.no_think)
         return fail(Fault::invalid_input, "--think and --no-think contradict each other: give one of them");
-    const bool interactive = options.prompt.empty() && ::isatty(STDIN_FILENO) == 1;
-    std::string question = options.prompt;
-    if (question.empty() && !interactive) question = TRY(read_standard_input());
+    const bool interactive = !options.prompt && is_terminal(stdin);
+    const std::string question = interactive ? "" : TRY(read_question(options.prompt, STDIN_FILENO));
     const auto model = TRY(load_model(options.load));
     Session session(*model.service, options);
-    return interactive ? converse(session, model.service->name()) : session.ask(std::move(question));
+    TRY(Interrupts::watch());
+    if (interactive) return converse(session, model.service->name());
+    TRY(session.ask(question));
+    if (Interrupts::came()) return fail(Fault::cancelled, "interrupted");
+    return Done{};
 }
 
 Action setup(Arguments& arguments) {
     const auto options = std::make_shared<Options>();
-    arguments.positional("prompt", options->prompt,
-                         "What to ask; if left out, what comes from a pipe, or a conversation");
+    arguments.words("WORDS", options->prompt,
+                    "What to ask. Text from a pipe is put behind it; without either a conversation begins");
     declare_load_options(arguments, options->load);
     arguments.text("--system", options->system, "TEXT", "What the model is told before all else");
     arguments.flag("--think", options->think, "Lets the model think first, where it can");
     arguments.flag("--no-think", options->no_think, "Lets it answer at once");
-    arguments.real("--temperature", options->temperature, 0, 2, "0 always takes the likeliest token");
-    arguments.number("--seed", options->seed, 0, UINT64_MAX, "Repeats an answer");
-    arguments.number("--max-tokens", options->max_tokens, 1, 1u << 20, "The longest answer, in tokens");
+    arguments.real("--temperature", options->temperature, 0, 2, "0 always takes the likeliest token",
+                   "as the model's author chose");
+    arguments.number("--seed", options->seed, 0, UINT64_MAX, "Repeats an answer", "another each time");
+    arguments.number("--max-tokens", options->max_tokens, 1, 1u << 20, "The longest answer, in tokens",
+                     "what the context leaves");
     arguments.flag("-v,--verbose", options->verbose, "Shows counts and speeds after each answer");
-    options->temperature_given = arguments.given("--temperature");
-    options->seed_given = arguments.given("--seed");
     return [options] { return run(*options); };
 }
 
 }  // namespace
 
-extern const Command chat{"chat", "Asks a model, once or in a conversation",
-                          "Examples:\n"
-                          "  kapitsa chat                                a conversation; Ctrl-D leaves it\n"
-                          "  kapitsa chat \"Write a function that counts the vowels in a string\"\n"
-                          "  git diff | kapitsa chat --system \"Write a commit message\"\n"
-                          "  kapitsa chat --temperature 0 --max-tokens 64 \"Good morning!\"\n",
-                          setup};
+extern const Command chat{
+    "chat", "Asks a model, once or in a conversation",
+    "Examples:\n"
+    "  kapitsa chat                                a conversation; Ctrl-D leaves it\n"
+    "  kapitsa chat \"Write a function that counts the vowels in a string\"\n"
+    "  cat vowels.py | kapitsa chat \"Explain this:\"  the words, an empty line, the text\n"
+    "  git diff | kapitsa chat --system \"Write a commit message\"\n"
+    "  kapitsa chat --temperature 0 --max-tokens 64 \"Good morning!\"\n",
+    setup};
 
 }  // namespace kapitsa

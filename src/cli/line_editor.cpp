@@ -1,20 +1,50 @@
 #include "cli/line_editor.h"
 
 #include <histedit.h>
+#include <langinfo.h>
 
 #include <clocale>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
+#include <cstring>
+#include <cwchar>
 #include <filesystem>
 #include <system_error>
+
+#include "base/terminal.h"
+#include "cli/own_folder.h"
 
 namespace kapitsa {
 namespace {
 
-constexpr int history_lines = 1000;
+constexpr int history_entries = 1000;
+
+// Bracketed paste, as xterm has it and the others have learned it.
+constexpr const char *paste_on = "\033[?2004h", *paste_off = "\033[?2004l", *paste_begin = "\033[200~";
+constexpr std::wstring_view paste_end = L"\033[201~";
+
+/// libedit counts characters by the locale, and in that of a bare container drops whatever is not ASCII.
+void choose_utf8() {
+    std::setlocale(LC_CTYPE, "");
+    for (const char* name : {"C.UTF-8", "en_US.UTF-8"}) {
+        if (std::strcmp(::nl_langinfo(CODESET), "UTF-8") == 0) return;
+        std::setlocale(LC_CTYPE, name);
+    }
+}
 
 }  // namespace
+
+std::wstring plain_paste(std::wstring_view pasted) {
+    std::wstring text;
+    for (std::size_t i = 0; i < pasted.size(); ++i) {
+        const wchar_t c = pasted[i];
+        if (c == L'\r' && (i + 1 == pasted.size() || pasted[i + 1] != L'\n'))
+            text += L'\n';  // what terminals send for a newline
+        else if (c == L'\n' || c == L'\t' || (c >= 0x20 && !(c >= 0x7F && c < 0xA0)))
+            text += c;
+    }
+    return text;
+}
 
 struct LineEditor::Impl {
     EditLine* editor = nullptr;
@@ -22,6 +52,7 @@ struct LineEditor::Impl {
     std::string history_file;
     const char* prompt = "";
     bool interrupted = false;
+    bool brackets_pastes = obeys_escapes(stdout);
 
     static Impl& of(EditLine* editor) {
         void* self = nullptr;
@@ -29,23 +60,64 @@ struct LineEditor::Impl {
         return *static_cast<Impl*>(self);
     }
     static const char* show_prompt(EditLine* editor) { return of(editor).prompt; }
+
+    /// An Enter that gives the line up: so the cursor comes to stand below all of it.
     static unsigned char interrupt(EditLine* editor, int) {
         of(editor).interrupted = true;
-        return CC_EOF;
+        el_push(editor, "\n");
+        return CC_NORM;
     }
+
     /// libedit answers the signal: it gives the terminal back, stops the program, and redraws afterwards.
-    static unsigned char suspend(EditLine*, int) {
+    static unsigned char suspend(EditLine* editor, int) {
+        of(editor).bracket_pastes(false);
         ::raise(SIGTSTP);
+        of(editor).bracket_pastes(true);
         return CC_REDISPLAY;
     }
+
+    static unsigned char newline(EditLine* editor, int) {
+        return el_winsertstr(editor, L"\n") == 0 ? CC_REFRESH : CC_ERROR;
+    }
+
+    static unsigned char paste(EditLine* editor, int) {
+        std::wstring pasted;
+        for (wchar_t c = 0; !pasted.ends_with(paste_end); pasted += c)
+            if (el_wgetc(editor, &c) != 1) return CC_EOF;
+        pasted.resize(pasted.size() - paste_end.size());
+        const std::wstring text = plain_paste(pasted);
+        return text.empty() || el_winsertstr(editor, text.c_str()) == 0 ? CC_REFRESH : CC_ERROR;
+    }
+
+    void bracket_pastes(bool on) const {
+        if (!brackets_pastes) return;
+        std::fputs(on ? paste_on : paste_off, stdout);
+        std::fflush(stdout);
+    }
+
+    void bind() {
+        const auto key = [this](const char* keys, const char* name, const char* purpose,
+                                unsigned char (*function)(EditLine*, int)) {
+            el_set(editor, EL_ADDFN, name, purpose, function);
+            el_set(editor, EL_BIND, keys, name, nullptr);
+        };
+        key("^C", "interrupt", "Gives the line up", &Impl::interrupt);
+        key("^Z", "suspend", "Stops the program", &Impl::suspend);
+        key(paste_begin, "paste", "Takes what the terminal pastes", &Impl::paste);
+        key("\033\r", "newline", "Begins a new line", &Impl::newline);
+        el_set(editor, EL_BIND, "\033\n", "newline", nullptr);
+        el_set(editor, EL_BIND, "^R", "em-inc-search-prev", nullptr);
+    }
+
+    Input read_line(const char* prompt);
 };
 
 LineEditor::LineEditor(std::string history_file) : impl_(std::make_unique<Impl>()) {
-    std::setlocale(LC_CTYPE, "");  // libedit counts characters by it
+    choose_utf8();
     impl_->history_file = std::move(history_file);
     impl_->history = ::history_init();
     HistEvent event;
-    ::history(impl_->history, &event, H_SETSIZE, history_lines);
+    ::history(impl_->history, &event, H_SETSIZE, history_entries);
     ::history(impl_->history, &event, H_SETUNIQUE, 1);
     if (!impl_->history_file.empty()) ::history(impl_->history, &event, H_LOAD, impl_->history_file.c_str());
 
@@ -57,55 +129,54 @@ LineEditor::LineEditor(std::string history_file) : impl_(std::make_unique<Impl>(
     // While a line is edited Ctrl-C is a key like others and gives the line up; the rest of the time it is a
     // signal. The terminal makes signals of all such keys or of none, so Ctrl-Z is a key as well.
     el_set(impl_->editor, EL_SETTY, "-d", "-isig", nullptr);
-    el_set(impl_->editor, EL_ADDFN, "interrupt", "Gives the line up", &Impl::interrupt);
-    el_set(impl_->editor, EL_ADDFN, "suspend", "Stops the program", &Impl::suspend);
-    el_set(impl_->editor, EL_BIND, "^C", "interrupt", nullptr);
-    el_set(impl_->editor, EL_BIND, "^Z", "suspend", nullptr);
-    el_set(impl_->editor, EL_BIND, "^R", "em-inc-search-prev", nullptr);
+    impl_->bind();
     el_set(impl_->editor, EL_SIGNAL, 1);
     el_source(impl_->editor, nullptr);  // the person's own ~/.editrc
+    // All the time, and not only while a line is edited: what is pasted during an answer waits in one piece.
+    impl_->bracket_pastes(true);
 }
 
 LineEditor::~LineEditor() {
+    impl_->bracket_pastes(false);
     HistEvent event;
     if (!impl_->history_file.empty()) ::history(impl_->history, &event, H_SAVE, impl_->history_file.c_str());
     el_end(impl_->editor);
     ::history_end(impl_->history);
 }
 
-LineEditor::Line LineEditor::read(const char* prompt) {
-    impl_->prompt = prompt;
-    impl_->interrupted = false;
+LineEditor::Input LineEditor::Impl::read_line(const char* shown) {
+    prompt = shown;
+    interrupted = false;
     int bytes = 0;
-    const char* line = el_gets(impl_->editor, &bytes);
-    if (impl_->interrupted) {
-        std::fputs("\n", stdout);
-        return {Line::Kind::interrupted};
-    }
+    const char* line = el_gets(editor, &bytes);
     if (!line || bytes <= 0) {
         std::fputs("\n", stdout);
-        return {Line::Kind::end};
+        return {Input::Kind::end};
     }
+    std::string text(line, static_cast<std::size_t>(bytes));
+    if (text.ends_with('\n')) text.pop_back();
+    return {interrupted ? Input::Kind::interrupted : Input::Kind::text, std::move(text)};
+}
 
-    Line read{Line::Kind::text, std::string(line, static_cast<std::size_t>(bytes))};
-    while (!read.text.empty() && (read.text.back() == '\n' || read.text.back() == '\r')) read.text.pop_back();
+LineEditor::Input LineEditor::read() {
+    std::string text;
+    for (const char* prompt = "> ";; prompt = ". ") {
+        auto input = impl_->read_line(prompt);
+        text += input.text;
+        input.text = text;
+        if (input.kind != Input::Kind::text) return input;
+        if (!text.ends_with('\\')) break;
+        text.back() = '\n';
+    }
     HistEvent event;
-    if (read.text.find_first_not_of(" \t") != std::string::npos)
-        ::history(impl_->history, &event, H_ENTER, read.text.c_str());
-    return read;
+    if (text.find_first_not_of(" \t\n") != text.npos)
+        ::history(impl_->history, &event, H_ENTER, text.c_str());
+    return {Input::Kind::text, std::move(text)};
 }
 
 std::string history_file() {
-    const char* state = std::getenv("XDG_STATE_HOME");
-    const char* home = std::getenv("HOME");
-    std::filesystem::path folder;
-    if (state && *state)
-        folder = state;
-    else if (home && *home)
-        folder = std::filesystem::path(home) / ".local/state";
-    else
-        return {};
-    folder /= "kapitsa";
+    const std::filesystem::path folder = own_folder("XDG_STATE_HOME", ".local/state");
+    if (folder.empty()) return {};
     std::error_code failed;
     std::filesystem::create_directories(folder, failed);
     return failed ? std::string() : (folder / "history").string();

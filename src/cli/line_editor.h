@@ -1,4 +1,5 @@
-// Lines from a person at a terminal, with editing and a history that outlives the program (libedit).
+// Questions from a person at a terminal, with editing and a history that outlives the program (libedit). A
+// paste stays one text, whatever lines it has: the terminal is asked to say where it begins and ends.
 #pragma once
 
 #include <memory>
@@ -8,9 +9,9 @@ namespace kapitsa {
 
 class LineEditor {
 public:
-    struct Line {
-        enum class Kind { text, interrupted, end } kind;  // a line; Ctrl-C; Ctrl-D or the end of the input
-        std::string text = {};                            // without the newline
+    struct Input {
+        enum class Kind { text, interrupted, end } kind;  // Enter; Ctrl-C; Ctrl-D or the end of the input
+        std::string text = {};                            // without the last newline; what Ctrl-C gave up
     };
 
     /// `history_file`: read now, written by the destructor; "" keeps none. A history that cannot be read or
@@ -18,14 +19,18 @@ public:
     explicit LineEditor(std::string history_file);
     ~LineEditor();
 
-    Line read(const char* prompt);
+    /// Has the lines that were pasted, or begun with Alt-Enter or after a backslash.
+    Input read();
 
 private:
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };
 
-/// $XDG_STATE_HOME/kapitsa/history, else ~/.local/state/kapitsa/history, its folder made; "" without a home.
+/// Where the history of conversations is kept, its folder made; "" where there is no such place.
 std::string history_file();
+
+/// Pasted text as it is put into a line: newlines as we have them, no other control characters but tabs.
+std::wstring plain_paste(std::wstring_view pasted);
 
 }  // namespace kapitsa

@@ -10,7 +10,8 @@
 namespace kapitsa {
 namespace {
 
-constexpr std::uint64_t context_most = 1u << 20, threads_most = 1024;
+// With less, hardly a greeting fits in beside what the template of a model writes around it.
+constexpr std::uint64_t context_least = 64, context_most = 1u << 20, threads_most = 1024;
 
 Result<LoadedModel> load_folder(const ModelFolder& folder, const LoadOptions& options) {
     LoadedModel loaded;
@@ -24,15 +25,22 @@ Result<LoadedModel> load_folder(const ModelFolder& folder, const LoadOptions& op
     return loaded;
 }
 
+/// Names the folder, once, and says what helps where the message cannot know.
+Error explained(Error error, const ModelFolder& folder) {
+    if (!error.message.starts_with(folder.path)) error = std::move(error).because(folder.path);
+    if (error.fault == Fault::corrupt_file)
+        error.message += "; the file is damaged or not whole: download or copy the model again";
+    return error;
+}
+
 }  // namespace
 
 void declare_load_options(Arguments& arguments, LoadOptions& options) {
-    arguments.text("-m,--model", options.model, "MODEL",
-                   "A model folder, or a name that kapitsa list shows; the built-in model if left out");
-    arguments.number(
-        "--ctx", options.context, 1, context_most,
-        "Tokens of prompt and answer together; if left out, what the model was made for, at most 32768");
-    arguments.number("--threads", options.threads, 1, threads_most, "Threads; one a core if left out");
+    arguments.text("-m,--model", options.model, "MODEL", "A model folder, or a name that kapitsa list shows",
+                   "the built-in model");
+    arguments.number("--ctx", options.context, context_least, context_most,
+                     "Tokens of prompt and answer together", "what the model was made for, at most 32768");
+    arguments.number("--threads", options.threads, 1, threads_most, "Threads that compute", "one a core");
 }
 
 std::uint32_t wanted_threads(const LoadOptions& options) {
@@ -43,7 +51,7 @@ std::uint32_t wanted_threads(const LoadOptions& options) {
 Result<LoadedModel> load_model(const LoadOptions& options) {
     const auto folder = TRY(find_model(options.model));
     auto loaded = load_folder(folder, options);
-    if (!loaded) return fail(std::move(loaded.error()).because("loading " + folder.path));
+    if (!loaded) return fail(explained(std::move(loaded.error()), folder));
     return loaded;
 }
 

@@ -6,6 +6,8 @@
 #include <optional>
 #include <system_error>
 
+#include "cli/own_folder.h"
+
 namespace kapitsa {
 namespace {
 
@@ -53,12 +55,25 @@ fs::path program_folder() {
 #endif
 }
 
+/// For what somebody took for a model: why it is none, and what one is.
+std::unexpected<Error> no_model(const fs::path& path, const std::string& reason) {
+    std::error_code failed;
+    const fs::path around = path.parent_path();
+    const bool inside = !around.empty() && fs::exists(path, failed) && look_at(around);
+    return fail(
+        Fault::invalid_input,
+        path.string() + " " + reason + ": " +
+            (inside ? "the model is the folder it lies in, -m " + around.string()
+                    : "a model is a folder with config.json, tokenizer.json and model*.safetensors; kapitsa "
+                      "list shows those of this machine"));
+}
+
 }  // namespace
 
 std::string models_folder() {
     if (const auto folder = environment("KAPITSA_MODELS"); !folder.empty()) return folder;
-    if (const auto data = environment("XDG_DATA_HOME"); !data.empty()) return data + "/kapitsa/models";
-    return environment("HOME") + "/.local/share/kapitsa/models";
+    const std::string own = own_folder("XDG_DATA_HOME", ".local/share");
+    return own.empty() ? "" : own + "/models";
 }
 
 Result<ModelFolder> built_in_model() {
@@ -76,21 +91,31 @@ Result<ModelFolder> built_in_model() {
                                           "): name a model folder with --model PATH");
 }
 
+std::string how_to_add_models() {
+    const std::string folder = models_folder();
+    return folder.empty() ? "there is no home folder to keep models in: $KAPITSA_MODELS names another"
+                          : "a folder under " + folder + " adds one";
+}
+
 Result<ModelFolder> find_model(std::string_view wanted) {
     if (wanted.empty()) return built_in_model();
     const fs::path path(wanted);
     std::error_code failed;
-    if (fs::is_directory(path, failed)) {
+    const fs::file_status status = fs::status(path, failed);
+    const bool there = fs::exists(status), is_name = wanted.find('/') == wanted.npos;
+    if (fs::is_directory(status)) {
         if (auto model = look_at(path)) return *model;
-        return fail(Fault::invalid_input, path.string() + " is no model folder: it has no config.json");
+        return no_model(path, "has no config.json that can be read");
     }
-    if (wanted.find('/') != std::string_view::npos)
-        return fail(Fault::invalid_input, path.string() + " is not there; kapitsa list shows what is");
-    if (auto model = look_at(fs::path(models_folder()) / path)) return *model;
-    if (wanted == built_in_name) return built_in_model();
+    if (is_name)
+        if (auto model = look_at(fs::path(models_folder()) / path)) return *model;
+    if (is_name && wanted == built_in_name) return built_in_model();
+    if (there) return no_model(path, "is a file and no folder");
+    if (!is_name && failed && status.type() != fs::file_type::not_found)
+        return no_model(path, "cannot be looked at (" + failed.message() + ")");
+    if (!is_name) return no_model(path, "is not there");
     return fail(Fault::invalid_input, "no model is called " + path.string() +
-                                          ": kapitsa list shows what is here, " + "and a folder under " +
-                                          models_folder() + " adds one");
+                                          ": kapitsa list shows what is here, and " + how_to_add_models());
 }
 
 std::vector<ModelFolder> all_models() {

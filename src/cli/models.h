@@ -17,8 +17,12 @@ struct ModelFolder {
     std::uint64_t weight_bytes = 0;  // of its safetensors files
 };
 
-/// $KAPITSA_MODELS, else $XDG_DATA_HOME/kapitsa/models, else ~/.local/share/kapitsa/models.
+/// $KAPITSA_MODELS, else $XDG_DATA_HOME/kapitsa/models, else ~/.local/share/kapitsa/models; "" without a
+/// home.
 std::string models_folder();
+
+/// Half a sentence that says where a model is put to be found by its name.
+std::string how_to_add_models();
 
 /// The built-in model: <prefix>/share/kapitsa/models/tiny of an installed program, else the one of the
 /// checkout that the program was built from.

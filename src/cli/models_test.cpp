@@ -90,6 +90,27 @@ TEST_F(Models, WhatIsNotThereIsNamedWithTheNextStep) {
     EXPECT_THAT(find_model((root_ / "empty").string()).error().message, HasSubstr("config.json"));
 }
 
+TEST_F(Models, AFileIsNoModelAndItsFolderMayBe) {
+    add("clever", 10);
+    const auto inside = find_model((root_ / "clever/model.safetensors").string());
+    ASSERT_FALSE(inside.has_value());
+    EXPECT_THAT(inside.error().message, HasSubstr("is a file and no folder"));
+    EXPECT_THAT(inside.error().message, testing::EndsWith("-m " + (root_ / "clever").string()));
+    std::ofstream(root_ / "alone") << "x";
+    const auto alone = find_model((root_ / "alone").string());
+    ASSERT_FALSE(alone.has_value());
+    EXPECT_THAT(alone.error().message, HasSubstr("is a file and no folder"));
+    EXPECT_THAT(alone.error().message, HasSubstr("tokenizer.json"));
+}
+
+TEST_F(Models, APathThroughAFileSaysWhy) {
+    add("clever");
+    const auto model = find_model((root_ / "clever/config.json/deeper").string());
+    ASSERT_FALSE(model.has_value());
+    EXPECT_THAT(model.error().message, HasSubstr("clever/config.json/deeper"));
+    EXPECT_THAT(model.error().message, HasSubstr("kapitsa list"));
+}
+
 TEST_F(Models, TheListHasTheBuiltInModelFirstThenTheOthersByName) {
     add("b");
     add("a");

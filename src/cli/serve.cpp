@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/load.h"
+#include "cli/output.h"
 #include "server/server.h"
 
 namespace kapitsa {
@@ -85,7 +86,7 @@ Status run(const Options& options) {
     const auto& info = model.service->info();
     std::printf("kapitsa serves %s on %s (context %u, %u at once); Ctrl-C stops it\n",
                 model.service->name().c_str(), server->url().c_str(), info.context, info.sequences);
-    std::fflush(stdout);
+    TRY(flush_output());
     StopSignals::wait();
     server->stop();
     return Done{};
@@ -97,12 +98,14 @@ Action setup(Arguments& arguments) {
     declare_load_options(arguments, options->load);
     arguments.number("--parallel", options->load.parallel, 1, 256, "Requests that are answered at once");
     arguments.text("--host", options->host, "ADDRESS",
-                   "Where to listen; beyond this machine only with a key");
-    arguments.number("--port", options->port, 0, 65535, "The port to listen on; 0 takes a free one");
-    arguments.text("--api-key", options->api_key, "KEY",
-                   "Asked of every request; $KAPITSA_API_KEY if left out");
+                   "Where to listen; beyond this machine only with a key, such as $KAPITSA_API_KEY");
+    arguments.number("--port", options->port, 0, 65535, "The port to listen on, 0 for a free one");
+    arguments.text(
+        "--api-key", options->api_key, "KEY",
+        "Asked of every request; other users of this machine can see it here, and not in the variable",
+        "$KAPITSA_API_KEY, else none");
     arguments.text("--allow-origin", options->origins, "ORIGINS",
-                   "Web pages that may ask, beyond those of this machine, separated by commas");
+                   "Web pages that may ask, beyond those of this machine, separated by commas", "none");
     arguments.text("--allow-host", options->hosts, "NAMES",
                    "Names this machine is called by in requests, separated by commas");
     arguments.flag("-v,--verbose", options->verbose, "Logs what happens, on standard error");

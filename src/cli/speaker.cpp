@@ -1,5 +1,7 @@
 #include "cli/speaker.h"
 
+#include "base/terminal.h"
+
 namespace kapitsa {
 namespace {
 
@@ -23,38 +25,48 @@ std::string printable(std::string_view text) {
     return kept;
 }
 
-void Speaker::turn(bool dim) {
-    if (dim == dim_) return;
-    dim_ = dim;
-    if (!dim && line_begun_) std::fputs("\n", out_);
-    if (!dim) line_begun_ = false;
-    std::fputs(dim ? dim_on : dim_off, out_);
+Manner manner_of(std::FILE* stream) {
+    if (!is_terminal(stream)) return Manner::file;
+    return shows_colour(stream) ? Manner::dim : Manner::plain;
+}
+
+void Speaker::end_line() {
+    if (line_begun_) std::fputs("\n", out_);
+    line_begun_ = false;
+}
+
+void Speaker::turn(bool reasoning) {
+    if (reasoning == reasoning_) return;
+    reasoning_ = reasoning;
+    if (!reasoning) end_line();
+    if (manner_ == Manner::dim)
+        std::fputs(reasoning ? dim_on : dim_off, out_);
+    else
+        std::fputs(reasoning ? "[thinking]\n" : "[end of thinking]\n", out_);
 }
 
 void Speaker::say(std::span<const ReplyPiece> pieces) {
     for (const auto& piece : pieces) {
         const bool reasoning = piece.kind == ReplyPiece::Kind::reasoning;
         if (!reasoning && piece.kind != ReplyPiece::Kind::content) continue;
-        if (reasoning && !terminal_) continue;
-        const std::string text = terminal_ ? printable(piece.text) : piece.text;
+        if (reasoning && manner_ == Manner::file) continue;
+        const std::string text = manner_ == Manner::file ? piece.text : printable(piece.text);
         if (text.empty()) continue;
         turn(reasoning);
         std::fwrite(text.data(), 1, text.size(), out_);
         line_begun_ = text.back() != '\n';
     }
-    std::fflush(out_);
 }
 
 void Speaker::finish() {
-    if (line_begun_) std::fputs("\n", out_);
-    line_begun_ = false;
+    end_line();
     turn(false);
-    std::fflush(out_);
 }
 
 void Speaker::note(const std::string& line) {
-    if (terminal_) std::fprintf(out_, "%s%s%s\n", dim_on, line.c_str(), dim_off);
-    std::fflush(out_);
+    if (manner_ == Manner::file) return;
+    const bool dim = manner_ == Manner::dim;
+    std::fprintf(out_, "%s%s%s\n", dim ? dim_on : "", line.c_str(), dim ? dim_off : "");
 }
 
 }  // namespace kapitsa

@@ -15,10 +15,18 @@ namespace kapitsa {
 /// power. `text` is whole UTF-8.
 std::string printable(std::string_view text);
 
+/// What a stream is to be spoken to like.
+enum class Manner {
+    file,   // the text as it is, and no reasoning
+    plain,  // a terminal without colours: reasoning in brackets of words
+    dim,    // a terminal: reasoning and notes dim
+};
+Manner manner_of(std::FILE* stream);
+
+/// Writes, and leaves it to the caller to flush.
 class Speaker {
 public:
-    /// On a terminal reasoning is shown dim; elsewhere it is left out, and the text is written as it is.
-    Speaker(std::FILE* out, bool terminal) : out_(out), terminal_(terminal) {}
+    Speaker(std::FILE* out, Manner manner) : out_(out), manner_(manner) {}
 
     void say(std::span<const ReplyPiece> pieces);
     /// Ends the line that is begun, and whatever is dim.
@@ -27,11 +35,12 @@ public:
     void note(const std::string& line);
 
 private:
-    void turn(bool dim);
+    void turn(bool reasoning);
+    void end_line();
 
     std::FILE* out_;
-    bool terminal_;
-    bool dim_ = false;
+    Manner manner_;
+    bool reasoning_ = false;
     bool line_begun_ = false;
 };
 

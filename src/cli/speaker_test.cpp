@@ -10,9 +10,9 @@ namespace {
 
 using Kind = ReplyPiece::Kind;
 
-std::string spoken(bool terminal, const std::vector<ReplyPiece>& pieces) {
+std::string spoken(Manner manner, const std::vector<ReplyPiece>& pieces) {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
-    Speaker speaker(file.get(), terminal);
+    Speaker speaker(file.get(), manner);
     for (const auto& piece : pieces) speaker.say({&piece, 1});
     speaker.finish();
     std::rewind(file.get());
@@ -31,22 +31,28 @@ TEST(Printable, KeepsTextAndDropsWhatATerminalObeys) {
 }
 
 TEST(Speaker, ShowsThinkingDimOnATerminalAndTheAnswerOnALineOfItsOwn) {
-    EXPECT_EQ(spoken(true, {{.kind = Kind::reasoning, .text = "hm"},
-                            {.kind = Kind::reasoning, .text = "m"},
-                            {.kind = Kind::content, .text = "Yes"},
-                            {.kind = Kind::content, .text = "."}}),
+    EXPECT_EQ(spoken(Manner::dim, {{.kind = Kind::reasoning, .text = "hm"},
+                                   {.kind = Kind::reasoning, .text = "m"},
+                                   {.kind = Kind::content, .text = "Yes"},
+                                   {.kind = Kind::content, .text = "."}}),
               "\033[2mhmm\n\033[22mYes.\n");
 }
 
+TEST(Speaker, SetsThinkingApartByWordsWhereThereAreNoColours) {
+    const std::vector<ReplyPiece> pieces = {{.kind = Kind::reasoning, .text = "hm"},
+                                            {.kind = Kind::content, .text = "Yes"}};
+    EXPECT_EQ(spoken(Manner::plain, pieces), "[thinking]\nhm\n[end of thinking]\nYes\n");
+}
+
 TEST(Speaker, LeavesThinkingOutOfAFileAndTheTextAsItIs) {
-    EXPECT_EQ(spoken(false, {{.kind = Kind::reasoning, .text = "hm"},
-                             {.kind = Kind::content, .text = "\033[1mYes"}}),
+    EXPECT_EQ(spoken(Manner::file, {{.kind = Kind::reasoning, .text = "hm"},
+                                    {.kind = Kind::content, .text = "\033[1mYes"}}),
               "\033[1mYes\n");
 }
 
 TEST(Speaker, AddsNoSecondNewline) {
-    EXPECT_EQ(spoken(true, {{.kind = Kind::content, .text = "Yes\n"}}), "Yes\n");
-    EXPECT_EQ(spoken(true, {}), "");
+    EXPECT_EQ(spoken(Manner::dim, {{.kind = Kind::content, .text = "Yes\n"}}), "Yes\n");
+    EXPECT_EQ(spoken(Manner::dim, {}), "");
 }
 
 }  // namespace

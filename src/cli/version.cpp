@@ -23,7 +23,8 @@ Action setup(Arguments&) { return run; }
 
 extern const Command version{"version", "Shows the version and how it was built",
                              "Examples:\n"
-                             "  kapitsa version\n",
+                             "  kapitsa version\n"
+                             "  kapitsa --version\n",
                              setup};
 
 }  // namespace kapitsa

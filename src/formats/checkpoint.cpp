@@ -52,7 +52,7 @@ Status check_folder(const std::string& folder) {
 Result<Json> read_object(const std::string& path, const JsonLimits& limits) {
     const std::string text = without_python_words(TRY(read_text_file(path, limits.bytes)));
     Result<Json> json = parse_json(text, limits);
-    if (!json) return fail(std::move(json.error()).because(path));
+    if (!json) return fail(Fault::corrupt_file, path + ": " + json.error().message);
     if (!json->is_object()) return fail(Fault::corrupt_file, path + " is not a JSON object");
     return json;
 }
@@ -175,7 +175,9 @@ std::uint64_t Checkpoint::weight_bytes() const {
 }
 
 Result<std::string> Checkpoint::tokenizer_json() const {
-    return read_text_file(inside(path, "tokenizer.json"), tokenizer_bytes_max);
+    const std::string file = inside(path, "tokenizer.json");
+    if (!present(file)) return fail(Fault::invalid_input, path + " has no tokenizer.json" + folder_holds);
+    return read_text_file(file, tokenizer_bytes_max);
 }
 
 std::string Checkpoint::token_text(std::string_view name) const {

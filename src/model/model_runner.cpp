@@ -31,8 +31,9 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::load(const Checkpoint& checkpo
     constexpr std::uint32_t default_context = 32768;
     if (options.context > shape.context)
         return fail(Fault::invalid_input, "a context of " + std::to_string(options.context) +
-                                              " tokens is longer than the model's " +
-                                              std::to_string(shape.context));
+                                              " tokens is longer than the model was made for: --ctx takes at "
+                                              "most " +
+                                              std::to_string(shape.context) + " here");
     runner->info_ = {.architecture = std::string(architecture->name),
                      .vocabulary = shape.vocabulary,
                      .context = options.context ? options.context : std::min(shape.context, default_context),

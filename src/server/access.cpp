@@ -8,16 +8,16 @@
 namespace kapitsa {
 namespace {
 
-std::string lowered(std::string_view text) {
-    std::string result(text);
-    for (char& letter : result)
-        if (letter >= 'A' && letter <= 'Z') letter = char(letter + ('a' - 'A'));
-    return result;
-}
-
 bool is_port(std::string_view text) {
     return text.size() <= 5 &&
            std::ranges::all_of(text, [](char digit) { return digit >= '0' && digit <= '9'; });
+}
+
+/// What names and addresses consist of. Whoever writes more (a user before '@', say) is not understood.
+bool is_name(std::string_view text) {
+    return !text.empty() && std::ranges::all_of(text, [](char letter) {
+        return std::isalnum(static_cast<unsigned char>(letter)) || std::string_view("-._:%").contains(letter);
+    });
 }
 
 /// The name of "name:port", "name", "[address]:port" or "[address]", without brackets and in small letters;
@@ -33,7 +33,8 @@ std::optional<std::string> host_name(std::string_view host) {
         name = host.substr(0, colon);
         rest = host.substr(colon);
     }
-    if (name.empty() || (!rest.empty() && (rest[0] != ':' || !is_port(rest.substr(1))))) return std::nullopt;
+    if (!is_name(name) || (!rest.empty() && (rest[0] != ':' || !is_port(rest.substr(1)))))
+        return std::nullopt;
     if (name.ends_with('.')) name.remove_suffix(1);
     return lowered(name);
 }
@@ -61,7 +62,7 @@ bool same_key(std::string_view given, std::string_view key) {
 
 bool has_key(const AccessRules& rules, const HttpRequest& request) {
     const std::string_view bearer = request.header("Authorization");
-    if (bearer.size() > 7 && lowered(bearer.substr(0, 7)) == "bearer " &&
+    if (bearer.size() > 7 && same_but_case(bearer.substr(0, 7), "bearer ") &&
         same_key(bearer.substr(7), rules.api_key))
         return true;
     return same_key(request.header("x-api-key"), rules.api_key);
@@ -94,15 +95,17 @@ bool is_origin_allowed(const AccessRules& rules, std::string_view origin) {
 }
 
 std::optional<ApiError> check_access(const AccessRules& rules, const HttpRequest& request) {
-    const auto hosts = std::ranges::count_if(
-        request.headers, [](const auto& header) { return lowered(header.first) == "host"; });
-    if (hosts != 1) return ApiError{400, "a request has one Host header"};
-    if (!is_host_allowed(rules, request.header("Host")))
-        return ApiError{
-            403,
-            "this server does not answer to the name in the Host header; start it with --allow-host",
-            {},
-            "host_not_allowed"};
+    // HTTP/1.0 knows no Host. Browsers, which a rebinding name needs, do not speak it.
+    const std::size_t hosts = request.count_headers("Host");
+    if (hosts > 1 || (hosts == 0 && !request.http_1_0)) return ApiError{400, "a request has one Host header"};
+    const bool allowed = (hosts == 0 || is_host_allowed(rules, request.header("Host"))) &&
+                         (request.authority.empty() || is_host_allowed(rules, request.authority));
+    if (!allowed)
+        return ApiError{403,
+                        "this server does not answer to the name that the request has in its Host header or "
+                        "its target; start it with --allow-host",
+                        {},
+                        "host_not_allowed"};
     if (request.has_header("Origin") && !is_origin_allowed(rules, request.header("Origin")))
         return ApiError{403,
                         "this server does not answer web pages of that origin; start it with --allow-origin",

@@ -25,7 +25,8 @@ struct AccessRules {
 bool is_loopback_host(std::string_view host);
 bool is_origin_allowed(const AccessRules& rules, std::string_view origin);
 
-/// What is wrong with the head of the request, if anything: its Host, its Origin, its key.
+/// What is wrong with the head of the request, if anything: its Host and the host of its target, its Origin,
+/// its key.
 std::optional<ApiError> check_access(const AccessRules& rules, const HttpRequest& request);
 
 /// What a browser wants to read on the response to this request; empty when no page asked.

@@ -31,6 +31,7 @@ TEST(Access, ANameThatWasMadeToPointHereIsRefused) {
     EXPECT_EQ(status(rules, request({{"Host", "evil.example:8000"}})), 403);
     EXPECT_EQ(status(rules, request({{"Host", "192.168.1.2"}})), 403);
     EXPECT_EQ(status(rules, request({})), 400);
+    EXPECT_EQ(status(rules, request({{"Host", ""}})), 403);
     EXPECT_EQ(status(rules, request({{"Host", "localhost"}, {"host", "evil.example"}})), 400);
     const AccessRules wide{.bound_host = "0.0.0.0", .any_address = true, .hosts = {"box.lan"}};
     EXPECT_EQ(status(wide, request({{"Host", "192.168.1.2:8000"}})), 200);

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
+#include "base/utf8.h"
 
 namespace kapitsa {
 namespace {
@@ -20,6 +21,12 @@ const char* openai_type(int status) {
 Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 }  // namespace
+
+std::string excerpt(std::string_view words) {
+    constexpr std::size_t bytes_most = 100;
+    if (words.size() <= bytes_most) return std::string(words);
+    return std::string(complete_utf8(words.substr(0, bytes_most))) + "...";
+}
 
 ApiError api_error(const Error& error) {
     switch (error.fault) {

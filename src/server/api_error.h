@@ -3,6 +3,7 @@
 
 #include <expected>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/result.h"
@@ -28,6 +29,9 @@ using Parsed = std::expected<T, ApiError>;
                                                          std::string code = {}) {
     return std::unexpected(ApiError{400, std::move(message), std::move(param), std::move(code)});
 }
+
+/// The client's own words, for a message: the first of them, if they are long.
+std::string excerpt(std::string_view words);
 
 /// The one table from Fault to HTTP status.
 ApiError api_error(const Error& error);

@@ -1,15 +1,17 @@
 #include "server/connection.h"
 
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
 
 #include "base/log.h"
+#include "server/incoming.h"
 #include "server/router.h"
 
 namespace kapitsa {
@@ -21,48 +23,32 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::size_t buffer_bytes_most = 256u << 10, watched_bytes_most = 64u << 10, read_bytes = 16u << 10;
+constexpr std::size_t body_piece_bytes = 64u << 10;  // that must come within body_timeout
 constexpr std::chrono::milliseconds linger_time{3000};
 
 // What is awaited below stands in variables: GCC 12 destroys some temporaries of a co_await expression twice.
 auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
 
-/// The refusal that a failed read deserves; nothing where there is nobody to tell.
-std::optional<ApiError> refusal(const error_code& error, const ServerOptions& options) {
-    if (error == http::error::end_of_stream || error == http::error::partial_message) return std::nullopt;
-    if (error == http::error::header_limit || error == http::error::buffer_overflow)
-        return ApiError{431, "the header has more than " + std::to_string(options.header_bytes) + " bytes"};
-    if (error == http::error::body_limit)
-        return ApiError{413,
-                        "the body has more than " + std::to_string(options.body_bytes) + " bytes",
-                        {},
-                        "request_too_large"};
-    if (error.category() == http::make_error_code(http::error::end_of_stream).category())
-        return ApiError{400, "this is not HTTP as we understand it: " + error.message()};
-    return std::nullopt;
-}
-
-std::string chunk(std::string_view data) {
-    char size[24];
-    std::snprintf(size, sizeof size, "%zx\r\n", data.size());
-    return std::string(size).append(data).append("\r\n");
+/// Has the kernel ask, once a connection is silent, whether the other end is still there; and give up on one
+/// that no longer takes what it was sent. A machine that was switched off says no goodbye.
+void suspect_silence(int socket) {
+    const auto set = [socket](int level, int option, int value) {
+        (void)::setsockopt(socket, level, option, &value, sizeof value);
+    };
+    set(SOL_SOCKET, SO_KEEPALIVE, 1);
+#ifdef TCP_KEEPIDLE
+    set(IPPROTO_TCP, TCP_KEEPIDLE, 30);  // seconds
+#elif defined(TCP_KEEPALIVE)
+    set(IPPROTO_TCP, TCP_KEEPALIVE, 30);
+#endif
+    set(IPPROTO_TCP, TCP_KEEPINTVL, 10);
+    set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+#ifdef TCP_USER_TIMEOUT
+    set(IPPROTO_TCP, TCP_USER_TIMEOUT, 60'000);  // milliseconds
+#endif
 }
 
 }  // namespace
-
-struct Connection::Incoming {
-    http::request_parser<http::string_body> parser;
-    HttpRequest request;
-
-    void take_head() {
-        const auto& head = parser.get();
-        request.method = std::string(head.method_string());
-        const std::string_view target(head.target().data(), head.target().size());
-        request.path = target.substr(0, target.find_first_of("?#"));
-        for (const auto& field : head)
-            request.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
-    }
-    bool body_left() const { return !parser.is_done(); }
-};
 
 Connection::Connection(std::shared_ptr<asio::io_context> io, Socket socket,
                        std::shared_ptr<const ServerSetup> setup)
@@ -78,8 +64,10 @@ asio::awaitable<void> Connection::run() {
     socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
     const asio::socket_base::send_buffer_size kept(static_cast<int>(setup_->options.send_buffer_bytes));
     socket_.set_option(kept, ignored);
+    suspect_silence(socket_.native_handle());
     bool goes_on = true;
     while (goes_on) goes_on = co_await serve_one();
+    if (lingering_) co_await linger();
     clear_deadline();
     socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
     close();
@@ -87,24 +75,22 @@ asio::awaitable<void> Connection::run() {
 
 asio::awaitable<bool> Connection::serve_one() {
     if (stopping_) co_return false;
-    Incoming incoming;
-    incoming.parser.header_limit(static_cast<std::uint32_t>(setup_->options.header_bytes));
-    incoming.parser.body_limit(setup_->options.body_bytes);
-    reading_ = true;
-    set_deadline(setup_->options.idle_timeout);
+    set_reading(true);
+    const bool heard = co_await hear();
+    if (!heard) co_return false;
+    Incoming incoming(setup_->options, setup_->body_bytes);
+    set_deadline(setup_->options.header_timeout);
     error_code error;
     co_await http::async_read_header(socket_, buffer_, incoming.parser, into(error));
     clear_deadline();
     if (error) {
-        const auto wrong = refusal(error, setup_->options);
+        const auto wrong = incoming.refusal(error);
         if (wrong) co_await refuse(incoming, *wrong);
         co_return false;
     }
-    incoming.take_head();
     const HttpRequest& request = incoming.request;
     const bool keep_alive = incoming.parser.keep_alive();
-    auto wrong = check_access(setup_->access, request);
-    if (!wrong) wrong = check_route(request);
+    const auto wrong = incoming.take_head(setup_->access);
     if (wrong && incoming.body_left()) {
         co_await refuse(incoming, *wrong);
         co_return false;
@@ -117,36 +103,53 @@ asio::awaitable<bool> Connection::serve_one() {
     const bool complete = co_await read_body(incoming);
     if (!complete) co_return false;
 
-    reading_ = false;
+    set_reading(false);
     Handled handled = handle_request(setup_->model, request, waker());
+    incoming.drop_body();
     if (const auto* response = std::get_if<HttpResponse>(&handled)) {
         const bool sent = co_await respond(request, *response, keep_alive);
         co_return (sent && keep_alive);
     }
     const auto answer = std::move(std::get<std::unique_ptr<Answer>>(handled));
-    const bool can_chunk = incoming.parser.get().version() >= 11;
-    const bool goes_on = co_await carry(*answer, request, keep_alive, can_chunk);
+    const bool goes_on = co_await carry(*answer, request, keep_alive, !request.http_1_0);
     co_return goes_on;
 }
 
+/// Until the first bytes of a request are there. False when the client has gone, or asks for nothing.
+asio::awaitable<bool> Connection::hear() {
+    if (buffer_.size() > 0) co_return true;
+    error_code error;
+    set_deadline(setup_->options.idle_timeout);
+    const asio::mutable_buffer room = buffer_.prepare(read_bytes);
+    const std::size_t bytes = co_await socket_.async_read_some(room, into(error));
+    clear_deadline();
+    buffer_.commit(bytes);
+    co_return !error;
+}
+
 asio::awaitable<bool> Connection::read_body(Incoming& incoming) {
-    if (incoming.body_left() && incoming.request.header("Expect") == "100-continue") {
+    if (incoming.body_left() && incoming.waits_for_continue()) {
         std::string go_on = "HTTP/1.1 100 Continue\r\n\r\n";
         const bool sent = co_await write(std::move(go_on));
         if (!sent) co_return false;
     }
     incoming.parser.eager(true);
+    std::size_t piece_end = 0;
     while (incoming.body_left()) {
+        if (incoming.body_bytes() >= piece_end) {  // a client that sends a byte now and then gains no time
+            set_deadline(setup_->options.body_timeout);
+            piece_end = incoming.body_bytes() + body_piece_bytes;
+        }
         error_code error;
-        set_deadline(setup_->options.body_timeout);
         co_await http::async_read_some(socket_, buffer_, incoming.parser, into(error));
+        const auto wrong = error ? incoming.refusal(error) : incoming.count_body();
+        if (!error && !wrong) continue;
         clear_deadline();
-        if (!error) continue;
-        const auto wrong = refusal(error, setup_->options);
         if (wrong) co_await refuse(incoming, *wrong);
         co_return false;
     }
-    incoming.request.body = std::move(incoming.parser.get().body());
+    clear_deadline();
+    incoming.take_body();
     co_return true;
 }
 
@@ -164,7 +167,7 @@ asio::awaitable<bool> Connection::carry(Answer& answer, const HttpRequest& reque
         std::string head = response_head(200, "text/event-stream; charset=utf-8",
                                          can_chunk ? chunked : until_close, keep_alive, headers);
         well = co_await write(std::move(head));
-        log_info(request.method + " " + request.path + " 200, streams");
+        log_info(request.method + " " + excerpt(request.path) + " 200, streams");
         if (well) well = co_await carry_stream(answer, can_chunk);
     } else {
         for (;;) {
@@ -177,11 +180,12 @@ asio::awaitable<bool> Connection::carry(Answer& answer, const HttpRequest& reque
         well = !peer_gone_;
         if (well) {
             const HttpResponse response = answer.response();
-            well = co_await respond(request, response, keep_alive);
+            well = co_await respond(request, response, keep_alive && !flooded_);
         }
     }
     co_await unwatch();
-    co_return (well && keep_alive && !peer_gone_);
+    lingering_ = well && flooded_ && !peer_gone_;
+    co_return (well && keep_alive && !peer_gone_ && !flooded_);
 }
 
 asio::awaitable<bool> Connection::carry_stream(Answer& answer, bool can_chunk) {
@@ -194,7 +198,7 @@ asio::awaitable<bool> Connection::carry_stream(Answer& answer, bool can_chunk) {
             Clock::now() - spoke >= setup_->options.keep_alive_interval)
             events.push_back(answer.keep_alive());
         for (const std::string& event : events) {
-            std::string bytes = can_chunk ? chunk(event) : event;
+            std::string bytes = can_chunk ? http_chunk(event) : event;
             const bool sent = co_await write(std::move(bytes));
             if (!sent) co_return false;
             spoke = Clock::now();
@@ -204,7 +208,7 @@ asio::awaitable<bool> Connection::carry_stream(Answer& answer, bool can_chunk) {
         co_await rest_until(spoke + setup_->options.keep_alive_interval);
     }
     if (!can_chunk) co_return true;
-    std::string last_chunk = "0\r\n\r\n";
+    std::string last_chunk = http_chunk("");
     const bool sent = co_await write(std::move(last_chunk));
     co_return sent;
 }
@@ -214,7 +218,7 @@ asio::awaitable<bool> Connection::respond(const HttpRequest& request, const Http
     auto headers = cors_headers(setup_->access, request);
     headers.insert(headers.end(), response.headers.begin(), response.headers.end());
     headers.emplace_back("x-request-id", random_id("req_"));
-    log_info(request.method + " " + request.path + " " + std::to_string(response.status));
+    log_info(excerpt(request.method) + " " + excerpt(request.path) + " " + std::to_string(response.status));
     std::string bytes =
         response_head(response.status, response.content_type, static_cast<std::int64_t>(response.body.size()),
                       keep_alive && !stopping_, headers);
@@ -223,18 +227,18 @@ asio::awaitable<bool> Connection::respond(const HttpRequest& request, const Http
     co_return sent;
 }
 
-/// Answers a request whose body has not been read, and ends the connection. What the client is still sending
-/// is taken for a while: to close on it would reset the connection and lose the answer.
+/// Answers a request whose body has not been read; the connection then ends.
 asio::awaitable<void> Connection::refuse(const Incoming& incoming, const ApiError& error) {
     const HttpResponse response = openai_error(error);
-    const bool sent = co_await respond(incoming.request, response, false);
-    if (!sent) co_return;
-    error_code ignored;
-    socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-    co_await discard_input();
+    lingering_ = co_await respond(incoming.request, response, false);
 }
 
-asio::awaitable<void> Connection::discard_input() {
+/// Takes for a while what the client is still sending: to close on it would reset the connection, and what
+/// the client has not read yet would be lost.
+asio::awaitable<void> Connection::linger() {
+    set_reading(true);
+    error_code ignored;
+    socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
     std::string sink(read_bytes * 4, '\0');
     set_deadline(linger_time);
     for (error_code error; !error;) co_await socket_.async_read_some(asio::buffer(sink), into(error));
@@ -263,9 +267,13 @@ asio::awaitable<void> Connection::rest_until(Clock::time_point time) {
 }
 
 /// Keeps a read pending while an answer is made, so that a client that leaves is seen at once. What it sends
-/// meanwhile is its next request.
+/// meanwhile is its next request. Of a client that sends too much, all is thrown away, and the connection
+/// ends with the answer; it is read on, for its end cannot be seen behind what is unread.
 void Connection::watch() {
-    if (buffer_.size() >= watched_bytes_most) return;  // such a client is seen to leave when it is written to
+    if (buffer_.size() >= watched_bytes_most) {
+        flooded_ = true;
+        buffer_.clear();
+    }
     watching_ = true;
     socket_.async_read_some(buffer_.prepare(read_bytes),
                             [self = shared_from_this()](const error_code& error, std::size_t bytes) {
@@ -309,6 +317,11 @@ void Connection::wake() {
     bell_.cancel();
 }
 
+void Connection::set_reading(bool reading) {
+    reading_ = reading;
+    waits_since_ = reading ? Clock::now() : busy;
+}
+
 void Connection::stop() {
     asio::post(socket_.get_executor(), [self = shared_from_this()] {
         self->stopping_ = true;
@@ -320,6 +333,15 @@ void Connection::stop() {
 void Connection::abort() {
     asio::post(socket_.get_executor(), [self = shared_from_this()] {
         self->stopping_ = self->peer_gone_ = true;
+        self->close();
+    });
+}
+
+void Connection::stop_waiting() {
+    waits_since_ = busy;
+    asio::post(socket_.get_executor(), [self = shared_from_this()] {
+        if (!self->reading_) return;
+        self->stopping_ = true;
         self->close();
     });
 }

@@ -5,6 +5,7 @@
 
 #include <utility>  // before Boost 1.74, which forgets it
 
+#include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -22,16 +23,21 @@
 
 namespace kapitsa {
 
-/// What all connections share and none changes.
+class Incoming;
+
+/// What all connections share and, but for the account of their bodies, none changes.
 struct ServerSetup {
     ModelService& model;  // outlives the server
     ServerOptions options;
     AccessRules access;
+    mutable std::atomic<std::size_t> body_bytes = 0;  // in memory, of all requests that are being read
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
 public:
     using Socket = boost::asio::ip::tcp::socket;
+    using Clock = std::chrono::steady_clock;
+    static constexpr Clock::time_point busy = Clock::time_point::max();
 
     /// `socket` runs on a strand of its own.
     Connection(std::shared_ptr<boost::asio::io_context> io, Socket socket,
@@ -47,12 +53,14 @@ public:
     void stop();
     /// Ends it now.
     void abort();
+    /// Since when the client has owed us a request, or the rest of one; `busy` while we owe it an answer.
+    Clock::time_point waits_since() const { return waits_since_.load(); }
+    /// Ends it unless an answer is owed. From here on it says that it is busy, so that it is asked once.
+    void stop_waiting();
 
 private:
-    using Clock = std::chrono::steady_clock;
-    struct Incoming;  // a request whose body may not be read yet
-
     boost::asio::awaitable<bool> serve_one();
+    boost::asio::awaitable<bool> hear();
     boost::asio::awaitable<bool> read_body(Incoming& incoming);
     boost::asio::awaitable<bool> carry(Answer& answer, const HttpRequest& request, bool keep_alive,
                                        bool can_chunk);
@@ -62,8 +70,9 @@ private:
     boost::asio::awaitable<void> refuse(const Incoming& incoming, const ApiError& error);
     boost::asio::awaitable<bool> write(std::string bytes);
     boost::asio::awaitable<void> rest_until(Clock::time_point time);
-    boost::asio::awaitable<void> discard_input();
+    boost::asio::awaitable<void> linger();
 
+    void set_reading(bool reading);
     void watch();
     void watched(const boost::system::error_code& error, std::size_t bytes);
     boost::asio::awaitable<void> unwatch();
@@ -81,10 +90,13 @@ private:
     boost::asio::steady_timer bell_;      // the coroutine rests on it; cancelled to wake it
     boost::asio::steady_timer deadline_;  // closes the socket when an operation takes too long
     bool woken_ = false;                  // the bell has rung since it was last listened to
-    bool reading_ = false;                // a request: nothing is owed to the client
+    bool reading_ = true;                 // a request: nothing is owed to the client
+    std::atomic<Clock::time_point> waits_since_{Clock::now()};
     bool stopping_ = false;
     bool peer_gone_ = false;
-    bool watching_ = false;  // a read is pending beside the answer
+    bool flooded_ = false;    // more came beside an answer than a next request; some of it was thrown away
+    bool lingering_ = false;  // the client may be sending still: what it was told must reach it all the same
+    bool watching_ = false;   // a read is pending beside the answer
     bool watch_wanted_ = false;
 };
 

@@ -62,22 +62,21 @@ const Error* Generation::error() const {
     return nullptr;
 }
 
-Parsed<Done> check_room(const ModelService& model, const Prompt& prompt) {
+Parsed<Done> check_room(const ModelService& model, const Prompt& prompt, const char* param) {
     const std::size_t context = model.context(), tokens = prompt.tokens.size();
     if (tokens < context) return Done{};
     return std::unexpected(ApiError{400,
                                     "This model's maximum context length is " + std::to_string(context) +
                                         " tokens, and the prompt has " + std::to_string(tokens) +
                                         " tokens, which leaves no room for an answer. Shorten the prompt.",
-                                    {},
-                                    "context_length_exceeded"});
+                                    param, "context_length_exceeded"});
 }
 
 Parsed<Done> check_model(const ModelService& model, const std::string& name) {
     if (model.answers_to(name)) return Done{};
-    return std::unexpected(
-        ApiError{404, "The model \"" + name + "\" is not here; this server serves \"" + model.name() + "\".",
-                 "model", "model_not_found"});
+    return std::unexpected(ApiError{
+        404, "The model \"" + excerpt(name) + "\" is not here; this server serves \"" + model.name() + "\".",
+        "model", "model_not_found"});
 }
 
 }  // namespace kapitsa

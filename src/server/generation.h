@@ -60,8 +60,9 @@ private:
     bool cut_ = false;
 };
 
-/// Whether the prompt leaves room for an answer; else 400 with the code context_length_exceeded.
-Parsed<Done> check_room(const ModelService& model, const Prompt& prompt);
+/// Whether the prompt, which came in the field `param`, leaves room for an answer; else 400 with the code
+/// context_length_exceeded.
+Parsed<Done> check_room(const ModelService& model, const Prompt& prompt, const char* param);
 /// Whether this is the served model; else 404 with the code model_not_found.
 Parsed<Done> check_model(const ModelService& model, const std::string& name);
 

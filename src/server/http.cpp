@@ -13,10 +13,6 @@ namespace {
 
 char lower(char letter) { return letter >= 'A' && letter <= 'Z' ? char(letter + ('a' - 'A')) : letter; }
 
-bool same_name(std::string_view a, std::string_view b) {
-    return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
-}
-
 std::string_view reason(int status) {
     switch (status) {
         case 200: return "OK";
@@ -28,6 +24,7 @@ std::string_view reason(int status) {
         case 405: return "Method Not Allowed";
         case 413: return "Content Too Large";
         case 415: return "Unsupported Media Type";
+        case 417: return "Expectation Failed";
         case 431: return "Request Header Fields Too Large";
         case 500: return "Internal Server Error";
         case 503: return "Service Unavailable";
@@ -53,12 +50,23 @@ std::string date_now() {
 
 std::string_view HttpRequest::header(std::string_view name) const {
     for (const auto& [key, value] : headers)
-        if (same_name(key, name)) return value;
+        if (same_but_case(key, name)) return value;
     return {};
 }
 
-bool HttpRequest::has_header(std::string_view name) const {
-    return std::ranges::any_of(headers, [name](const auto& header) { return same_name(header.first, name); });
+std::size_t HttpRequest::count_headers(std::string_view name) const {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        headers, [name](const auto& header) { return same_but_case(header.first, name); }));
+}
+
+std::string lowered(std::string_view text) {
+    std::string result(text);
+    std::ranges::transform(result, result.begin(), lower);
+    return result;
+}
+
+bool same_but_case(std::string_view a, std::string_view b) {
+    return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
 }
 
 std::uint64_t random_number() {
@@ -76,6 +84,12 @@ std::string random_id(std::string_view prefix) {
         id += "0123456789abcdef"[byte & 15];
     }
     return id;
+}
+
+std::string http_chunk(std::string_view data) {
+    char size[24];
+    std::snprintf(size, sizeof size, "%zx\r\n", data.size());
+    return std::string(size).append(data).append("\r\n");
 }
 
 std::string response_head(int status, std::string_view content_type, std::int64_t length, bool keep_alive,

@@ -19,11 +19,18 @@ struct HttpRequest {
     std::string method, path;  // the path without its query; not decoded
     std::vector<std::pair<std::string, std::string>> headers;
     std::string body;
+    std::string authority = {};  // the host a target in absolute form names; else ""
+    bool http_1_0 = false;       // older rules: no Host is needed, no chunks are understood
 
     /// The first header of this name, in any case; "" if there is none.
     std::string_view header(std::string_view name) const;
-    bool has_header(std::string_view name) const;
+    bool has_header(std::string_view name) const { return count_headers(name) > 0; }
+    std::size_t count_headers(std::string_view name) const;
 };
+
+/// ASCII letters in their small form, as protocols compare them; all else as it is.
+std::string lowered(std::string_view text);
+bool same_but_case(std::string_view a, std::string_view b);
 
 struct HttpResponse {
     int status = 200;
@@ -67,6 +74,9 @@ std::uint64_t random_number();
 
 /// How the body of a response is delimited, where it is not by its length.
 constexpr std::int64_t chunked = -1, until_close = -2;
+
+/// One chunk of a body that goes out in chunks; an empty one ends it.
+std::string http_chunk(std::string_view data);
 
 /// The head of a response, with the empty line. `length`: in bytes, or one of the above.
 std::string response_head(int status, std::string_view content_type, std::int64_t length, bool keep_alive,

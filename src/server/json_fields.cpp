@@ -6,17 +6,32 @@
 namespace kapitsa {
 namespace {
 
-/// A whole number as people write it, else with its fraction.
+/// As people write it, without a fraction where there is none.
 std::string shown(double number) {
     char text[32];
     std::snprintf(text, sizeof text, "%.15g", number);
     return text;
 }
 
+std::unexpected<ApiError> refused(const Fields& fields, const char* key, std::string_view wanted,
+                                  const std::string& found) {
+    const std::string path = fields.path(key);
+    return bad_field(path, path + " must be " + std::string(wanted) + ", not " + found);
+}
+
 std::unexpected<ApiError> wrong_type(const Fields& fields, const char* key, std::string_view wanted,
                                      const Json& found) {
-    const std::string path = fields.path(key);
-    return bad_field(path, path + " must be " + std::string(wanted) + ", not " + found.type_name());
+    return refused(fields, key, wanted, found.type_name());
+}
+
+/// Nothing where it is a fraction, or more than an int64 holds.
+std::optional<std::int64_t> whole(const Json& number) {
+    if (number.is_number_unsigned() && number.get<std::uint64_t>() > std::uint64_t(INT64_MAX))
+        return std::nullopt;
+    if (!number.is_number_float()) return number.get<std::int64_t>();
+    const double real = number.get<double>();  // 16.0 is the integer 16; some clients write it so
+    if (real != std::floor(real) || !(real >= -0x1p63 && real < 0x1p63)) return std::nullopt;
+    return static_cast<std::int64_t>(real);
 }
 
 }  // namespace
@@ -40,10 +55,10 @@ Parsed<std::optional<bool>> Fields::boolean(const char* key) const {
 Parsed<std::optional<double>> Fields::number(const char* key, double least, double most) const {
     const Json* found = find(key);
     if (!found) return std::nullopt;
-    if (!found->is_number()) return wrong_type(*this, key, "a number", *found);
+    const std::string wanted = "a number from " + shown(least) + " to " + shown(most);
+    if (!found->is_number()) return wrong_type(*this, key, wanted, *found);
     const double number = found->get<double>();
-    if (!(number >= least && number <= most))
-        return bad_field(path(key), path(key) + " must be from " + shown(least) + " to " + shown(most));
+    if (!(number >= least && number <= most)) return refused(*this, key, wanted, shown(number));
     return number;
 }
 
@@ -51,23 +66,12 @@ Parsed<std::optional<std::int64_t>> Fields::integer(const char* key, std::int64_
                                                     std::int64_t most) const {
     const Json* found = find(key);
     if (!found) return std::nullopt;
-    if (!found->is_number()) return wrong_type(*this, key, "an integer", *found);
-    const auto out_of_range = [&] {
-        return bad_field(
-            path(key), path(key) + " must be from " + std::to_string(least) + " to " + std::to_string(most));
-    };
-    std::int64_t number = 0;
-    if (found->is_number_float()) {  // 16.0 is the integer 16; some clients write it so
-        const double real = found->get<double>();
-        if (real != std::floor(real)) return bad_field(path(key), path(key) + " must be an integer");
-        if (!(std::abs(real) <= 9007199254740992.0)) return out_of_range();
-        number = static_cast<std::int64_t>(real);
-    } else if (found->is_number_unsigned() && found->get<std::uint64_t>() > std::uint64_t(INT64_MAX)) {
-        return out_of_range();
-    } else {
-        number = found->get<std::int64_t>();
-    }
-    if (number < least || number > most) return out_of_range();
+    const std::string wanted = "an integer from " + std::to_string(least) + " to " + std::to_string(most);
+    if (!found->is_number()) return wrong_type(*this, key, wanted, *found);
+    const auto number = whole(*found);
+    if (!number || *number < least || *number > most)
+        return refused(*this, key, wanted,
+                       found->is_number_float() ? shown(found->get<double>()) : found->dump());
     return number;
 }
 

@@ -3,6 +3,7 @@
 
 #include "server/connection.h"  // first: see there
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/ip/host_name.hpp>
 #include <boost/asio/post.hpp>
@@ -10,7 +11,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <exception>
 #include <thread>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "base/log.h"
 #include "server/api_error.h"
@@ -24,6 +25,7 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr int io_threads = 2;
+constexpr std::size_t leaving_most = 64;          // connections, beyond the limit, while others end for them
 constexpr std::chrono::milliseconds grace{1000};  // for answers to end in good form; then sockets are closed
 
 class ListeningServer final : public Server {
@@ -58,14 +60,12 @@ public:
             error_code ignored;
             acceptor_.close(ignored);
             pause_.cancel();
-            for (const auto& [key, weak] : connections_)
-                if (const auto connection = weak.lock()) connection->stop();
+            for (const auto& connection : connections_) connection->stop();
             if (connections_.empty()) return;
             grace_over_.expires_after(grace);
             grace_over_.async_wait([this](const error_code& error) {
                 if (error) return;
-                for (const auto& [key, weak] : connections_)
-                    if (const auto connection = weak.lock()) connection->abort();
+                for (const auto& connection : connections_) connection->abort();
             });
         });
         for (std::thread& thread : threads_) thread.join();
@@ -105,6 +105,7 @@ private:
             }
             if (error == asio::error::connection_aborted) continue;
             // Out of descriptors, most likely: wait until some connection has ended.
+            make_room();
             log_warning("a connection could not be accepted: " + error.message());
             pause_.expires_after(std::chrono::milliseconds(100));
             co_await pause_.async_wait(asio::redirect_error(asio::use_awaitable, error));
@@ -112,7 +113,8 @@ private:
     }
 
     void welcome(tcp::socket socket) {
-        if (connections_.size() >= setup_->options.connections) {
+        const std::size_t most = setup_->options.connections, there = connections_.size();
+        if (there >= most + leaving_most || (there >= most && !make_room())) {
             const HttpResponse busy =
                 openai_error({503, "there are too many connections", {}, "overloaded", 2});
             const std::string bytes = response_head(busy.status, busy.content_type,
@@ -124,16 +126,26 @@ private:
             return;
         }
         auto connection = std::make_shared<Connection>(io_, std::move(socket), setup_);
-        connections_.emplace(connection.get(), connection);
+        connections_.insert(connection);
         asio::co_spawn(
             connection->strand(), [connection] { return connection->run(); },
             [this, connection](const std::exception_ptr& failure) {
                 report(failure);
-                asio::post(strand_, [this, key = connection.get()] { forget(key); });
+                if (failure) connection->abort();  // it did not come to its own end
+                asio::post(strand_, [this, connection] { forget(connection); });
             });
     }
 
-    void forget(Connection* connection) {
+    /// Ends the connection that has waited longest for its client. False when an answer is owed on all.
+    bool make_room() {
+        const auto longest =
+            std::ranges::min_element(connections_, {}, [](const auto& one) { return one->waits_since(); });
+        if (longest == connections_.end() || (*longest)->waits_since() == Connection::busy) return false;
+        (*longest)->stop_waiting();
+        return true;
+    }
+
+    void forget(const std::shared_ptr<Connection>& connection) {
         connections_.erase(connection);
         if (stopping_ && connections_.empty()) grace_over_.cancel();
     }
@@ -144,7 +156,7 @@ private:
     const tcp::acceptor::executor_type strand_;
     asio::steady_timer grace_over_, pause_;
     const tcp::endpoint address_;
-    std::unordered_map<Connection*, std::weak_ptr<Connection>> connections_;
+    std::unordered_set<std::shared_ptr<Connection>> connections_;
     bool stopping_ = false;
     std::vector<std::thread> threads_;
 };
@@ -157,7 +169,7 @@ Result<tcp::endpoint> resolve(asio::io_context& io, std::string host, std::uint1
     const auto found = resolver.resolve(host, std::to_string(port),
                                         tcp::resolver::passive | tcp::resolver::numeric_service, error);
     if (error || found.empty() || host.empty())
-        return fail(Fault::invalid_input, "--host " + host + " is no address of this machine");
+        return fail(Fault::invalid_input, "--host " + host + " is no address of this machine: try 127.0.0.1");
     for (const auto& entry : found)
         if (entry.endpoint().address().is_v4()) return entry.endpoint();
     return found.begin()->endpoint();
@@ -182,8 +194,11 @@ Result<std::unique_ptr<Server>> Server::start(ModelService& model, const ServerO
     auto io = std::make_shared<asio::io_context>(io_threads);
     const tcp::endpoint address = TRY(resolve(*io, options.host, options.port));
     if (!address.address().is_loopback() && options.api_key.empty())
-        return fail(Fault::invalid_input,
-                    "--host " + options.host + " can be reached from other machines: set --api-key as well");
+        return fail(
+            Fault::invalid_input,
+            "--host " + options.host +
+                " can be reached from other machines: name a key that they must know, in $KAPITSA_API_KEY "
+                "or with --api-key KEY");
     AccessRules access{.bound_host = options.host,
                        .any_address = address.address().is_unspecified(),
                        .api_key = options.api_key,
@@ -192,7 +207,7 @@ Result<std::unique_ptr<Server>> Server::start(ModelService& model, const ServerO
     error_code ignored;
     if (access.any_address) access.hosts.push_back(asio::ip::host_name(ignored));
     auto acceptor = TRY(listen(*io, address));
-    auto setup = std::make_shared<const ServerSetup>(ServerSetup{model, options, std::move(access)});
+    auto setup = std::make_shared<const ServerSetup>(model, options, std::move(access));
     return std::make_unique<ListeningServer>(std::move(setup), std::move(io), std::move(acceptor));
 }
 

@@ -149,11 +149,11 @@ Result<Ticket> ModelService::submit(ReplyRequest request, std::function<void()> 
     if (prompt_tokens >= room_tokens)
         return fail(Fault::invalid_input, "the prompt has " + std::to_string(prompt_tokens) +
                                               " tokens, and the context holds " +
-                                              std::to_string(room_tokens) + " with the answer");
+                                              std::to_string(room_tokens) +
+                                              " with the answer: shorten it, or start with a larger --ctx");
     const auto room = static_cast<std::uint32_t>(room_tokens - prompt_tokens);
     const std::uint32_t tokens = request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
-    // Started, at most one Progress a prompt token, one Tokens a reply token, and the end.
-    auto outbox = std::make_shared<Outbox>(prompt_tokens + tokens + 4, std::move(wake));
+    auto outbox = std::make_shared<Outbox>(outbox_room(prompt_tokens, tokens), std::move(wake));
     Ticket ticket{next_id_.fetch_add(1, std::memory_order_relaxed), tokens, outbox};
     TRY(parts_.engine->submit({
         .id = ticket.id,

@@ -75,6 +75,21 @@ Json openai_timings(const Generation& generation) {
             {"decode_tokens_per_s", rate(reply, decode)}};
 }
 
+void openai_end_stream(const OpenAiHead& head, const Generation& generation, std::size_t prompt_choices,
+                       bool include_usage, std::vector<std::string>& events) {
+    if (const Error* error = generation.error()) {
+        events.push_back(sse_event(openai_error_body(api_error(*error))));
+        return;
+    }
+    if (include_usage) {
+        Json last = openai_envelope(head);
+        last["usage"] = openai_usage(generation, prompt_choices);
+        last["timings"] = openai_timings(generation);
+        events.push_back(sse_event(dump_json(last)));
+    }
+    events.push_back(sse_event("[DONE]"));
+}
+
 float openai_logprob(float logprob) { return logprob > -9999.0f ? logprob : -9999.0f; }
 
 Parsed<Json> openai_body(const HttpRequest& request) {

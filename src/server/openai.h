@@ -34,6 +34,11 @@ const char* openai_finish_reason(ReplyEnd end);
 Json openai_usage(const Generation& generation, std::size_t prompt_choices);
 /// How long it took and how fast it was; an extension that clients ignore.
 Json openai_timings(const Generation& generation);
+/// What ends a stream: the error of the generation, or usage (where it was asked for) and "[DONE]".
+void openai_end_stream(const OpenAiHead& head, const Generation& generation, std::size_t prompt_choices,
+                       bool include_usage, std::vector<std::string>& events);
+/// What a silent stream says. Events of the API would count as content somewhere.
+constexpr const char* openai_keep_alive = ": keep-alive\n\n";
 /// A logarithm that JSON can hold: the API writes -9999 for what cannot happen.
 float openai_logprob(float logprob);
 

@@ -38,7 +38,7 @@ public:
           logprobs_(settings.sampling.logprobs) {}
 
     void cut() override { generation.cut(); }
-    std::string keep_alive() const override { return ": keep-alive\n\n"; }
+    std::string keep_alive() const override { return openai_keep_alive; }
 
     Generation generation;
 
@@ -66,19 +66,8 @@ public:
                 events.push_back(chunk(i, {{"role", "assistant"}, {"content", ""}}, nullptr, false));
         for (Heard& heard : generation.advance()) say(heard, events);
         if (finished_) return events;
-        if (const Error* error = generation.error()) {
-            events.push_back(sse_event(openai_error_body(api_error(*error))));
-            finished_ = true;
-        } else if (generation.ended()) {
-            if (include_usage_) {
-                Json last = openai_envelope(head_);
-                last["usage"] = openai_usage(generation, generation.choices());
-                last["timings"] = openai_timings(generation);
-                events.push_back(sse_event(dump_json(last)));
-            }
-            events.push_back(sse_event("[DONE]"));
-            finished_ = true;
-        }
+        finished_ = generation.error() || generation.ended();
+        if (finished_) openai_end_stream(head_, generation, generation.choices(), include_usage_, events);
         return events;
     }
 
@@ -210,7 +199,7 @@ Parsed<std::unique_ptr<Answer>> begin_chat(ModelService& model, const HttpReques
         error.param = "messages";
         return std::unexpected(std::move(error));
     }
-    TRY(check_room(model, *prompt));
+    TRY(check_room(model, *prompt, "messages"));
 
     std::unique_ptr<ChatAnswer> answer;
     if (settings.stream)

@@ -2,51 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
-#include "server/fake_engine_test.h"
-#include "server/router.h"
+#include "server/dialect_test.h"
 
 namespace kapitsa {
 namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
-
-class Dialect : public testing::Test {
-protected:
-    Handled ask(const std::string& path, const std::string& body) {
-        return handle_request(*service, {"POST", path, {{"Host", "localhost"}}, body}, {});
-    }
-    Handled ask_chat(const std::string& fields, const std::string& content = "hi") {
-        return ask("/v1/chat/completions", R"({"messages":[{"role":"user","content":")" + content + R"("}])" +
-                                               (fields.empty() ? "" : "," + fields) + "}");
-    }
-
-    /// The response, when the answer needs no more of the engine.
-    static HttpResponse whole(Handled handled) {
-        if (auto* response = std::get_if<HttpResponse>(&handled)) return *response;
-        auto& answer = std::get<std::unique_ptr<Answer>>(handled);
-        answer->advance();
-        EXPECT_TRUE(answer->finished());
-        return answer->response();
-    }
-    static Json body_of(const HttpResponse& response) {
-        auto json = parse_json(response.body);
-        EXPECT_TRUE(json) << response.body;
-        return json ? *json : Json();
-    }
-    /// The data of an event.
-    static Json event(const std::string& frame) {
-        EXPECT_THAT(frame, StartsWith("data: "));
-        auto json = parse_json(std::string_view(frame).substr(6, frame.size() - 8));
-        EXPECT_TRUE(json) << frame;
-        return json ? *json : Json();
-    }
-
-    std::shared_ptr<Script> script = std::make_shared<Script>();
-    std::unique_ptr<ModelService> service = toy_service(script);
-};
 
 TEST_F(Dialect, AWholeAnswerHasTheDocumentedForm) {
     script->on_submit = always_say("hello");
@@ -139,75 +101,6 @@ TEST_F(Dialect, AStopStringEndsTheAnswerAndTellsTheEngineWhatToKeep) {
     EXPECT_EQ(cancelled->keep_tokens, 4u);
     answer.reset();
     EXPECT_FALSE(script->cancelled.poll());
-}
-
-constexpr std::string_view weather_tool =
-    R"("tools":[{"type":"function","function":{"name":"weather","parameters":{"type":"object",)"
-    R"("properties":{"city":{"type":"string"},"days":{"type":"integer"}}}}}])";
-constexpr std::string_view weather_call =
-    "Let me see.\n\n<tool_call>\n<function=weather>\n<parameter=city>\nKyiv\n</parameter>\n"
-    "<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>";
-
-TEST_F(Dialect, ACallIsToldFromContent) {
-    script->on_submit = always_say(std::string(weather_call));
-    const Json choice = body_of(whole(ask_chat(std::string(weather_tool))))["choices"][0];
-    EXPECT_EQ(choice["finish_reason"], "tool_calls");
-    EXPECT_EQ(choice["message"]["content"], "Let me see.");
-    const Json call = choice["message"]["tool_calls"][0];
-    EXPECT_THAT(call["id"].get<std::string>(), StartsWith("call_"));
-    EXPECT_EQ(call["type"], "function");
-    EXPECT_EQ(call["function"].dump(), R"({"name":"weather","arguments":"{\"city\":\"Kyiv\",\"days\":3}"})");
-    EXPECT_EQ(decoded(script->asked.poll()->prompt), "user: hi\ntools\nassistant: ");
-}
-
-TEST_F(Dialect, ACallStreamsItsNameOnceAndThenItsArguments) {
-    Handled handled = ask_chat(R"("stream":true,)" + std::string(weather_tool));
-    auto& answer = std::get<std::unique_ptr<Answer>>(handled);
-    answer->advance();
-    const auto asked = script->asked.poll();
-    std::vector<Json> deltas;
-    for (const char byte : weather_call) {  // a token at a time
-        say(*asked, std::string(1, byte));
-        for (const std::string& frame : answer->advance())
-            deltas.push_back(event(frame)["choices"][0]["delta"]);
-    }
-    finish(*asked);
-    const auto last = answer->advance();
-    ASSERT_EQ(last.size(), 2u);
-    EXPECT_EQ(event(last[0])["choices"][0]["finish_reason"], "tool_calls");
-    std::string content, arguments;
-    std::size_t begun = 0;
-    for (const Json& delta : deltas) {
-        if (delta.contains("content")) content += delta["content"].get<std::string>();
-        if (!delta.contains("tool_calls")) continue;
-        const Json& call = delta["tool_calls"][0];
-        EXPECT_EQ(call["index"], 0);
-        arguments += call["function"]["arguments"].get<std::string>();
-        if (!call.contains("id")) continue;
-        ++begun;
-        EXPECT_EQ(call["function"]["name"], "weather");
-    }
-    EXPECT_EQ(begun, 1u);
-    EXPECT_EQ(content, "Let me see.");
-    EXPECT_EQ(arguments, R"({"city":"Kyiv","days":3})");
-}
-
-TEST_F(Dialect, WhereNoCallIsWantedItsMarkupIsText) {
-    script->on_submit = always_say(std::string(weather_call));
-    for (const std::string& fields :
-         {std::string(), std::string(weather_tool) + R"(,"tool_choice":"none")"}) {
-        const Json choice = body_of(whole(ask_chat(fields)))["choices"][0];
-        EXPECT_EQ(choice["finish_reason"], "stop");
-        EXPECT_EQ(choice["message"]["content"], weather_call);
-        EXPECT_EQ(decoded(script->asked.poll()->prompt), "user: hi\nassistant: ");
-    }
-}
-
-TEST_F(Dialect, ACallThatAStopStringCutsIsNotCalledWhole) {
-    script->on_submit = always_say(std::string(weather_call));
-    const Json choice =
-        body_of(whole(ask_chat(R"("stop":"iv\n",)" + std::string(weather_tool))))["choices"][0];
-    EXPECT_EQ(choice["finish_reason"], "length");
 }
 
 TEST_F(Dialect, ReasoningIsApartFromContent) {
@@ -331,8 +224,14 @@ TEST_F(Dialect, APromptThatLeavesNoRoomIsRefusedWithBothNumbers) {
     EXPECT_EQ(response.status, 400);
     const Json error = body_of(response)["error"];
     EXPECT_EQ(error["code"], "context_length_exceeded");
+    EXPECT_EQ(error["param"], "messages");
     EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("maximum context length is 4096 tokens"));
     EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("5018 tokens"));
+    const HttpResponse text =
+        whole(ask("/v1/completions", R"({"prompt":")" + std::string(5000, 'x') + "\"}"));
+    EXPECT_EQ(text.status, 400);
+    EXPECT_EQ(body_of(text)["error"]["code"], "context_length_exceeded");
+    EXPECT_EQ(body_of(text)["error"]["param"], "prompt");
 }
 
 TEST_F(Dialect, ALongAnswerIsCutToWhatTheContextLeaves) {
@@ -404,8 +303,14 @@ TEST_F(Dialect, ModelsAreListed) {
     EXPECT_EQ(list["data"][0]["context_length"], 4096);
     EXPECT_EQ(body_of(at("/v1/models/maker/toy"))["id"], "maker/toy");
     EXPECT_EQ(body_of(at("/v1/models/maker%2Ftoy"))["id"], "maker/toy");
-    EXPECT_EQ(at("/v1/models/other").status, 404);
-    EXPECT_EQ(body_of(at("/v1/models/other"))["error"]["code"], "model_not_found");
+    for (const std::string& name : {std::string("other"), std::string("maker"), std::string("%FF%FE"),
+                                    std::string("%"), std::string(".."), std::string(5000, 'x')}) {
+        const HttpResponse unknown = at("/v1/models/" + name);
+        EXPECT_EQ(unknown.status, 404) << name;
+        EXPECT_LT(unknown.body.size(), 1000u);
+        EXPECT_EQ(body_of(unknown)["error"]["code"], "model_not_found") << name;
+        EXPECT_EQ(body_of(unknown)["error"]["param"], "model") << name;
+    }
 }
 
 TEST(Routes, UnknownPathsAndMethodsAreTold) {
@@ -419,6 +324,9 @@ TEST(Routes, UnknownPathsAndMethodsAreTold) {
     EXPECT_EQ(status("HEAD", "/"), 200);
     EXPECT_EQ(status("GET", "/nothing"), 404);
     EXPECT_EQ(status("POST", "/v1/chat/completions/"), 404);
+    EXPECT_EQ(status("GET", "/v1/models/"), 404);
+    EXPECT_EQ(status("GET", "/v1/models/x"), 200);
+    EXPECT_EQ(status("GET", "//"), 404);
     EXPECT_EQ(status("OPTIONS", "/v1/chat/completions"), 200);
 }
 

@@ -25,7 +25,7 @@ public:
     bool streams() const override { return stream_; }
     bool finished() const override { return finished_; }
     void cut() override { generation.cut(); }
-    std::string keep_alive() const override { return ": keep-alive\n\n"; }
+    std::string keep_alive() const override { return openai_keep_alive; }
 
     std::vector<std::string> advance() override {
         std::vector<std::string> events;
@@ -44,7 +44,7 @@ public:
         }
         if (finished_) return events;
         finished_ = generation.error() || generation.ended();
-        if (stream_ && finished_) end_stream(events);
+        if (stream_ && finished_) openai_end_stream(head_, generation, choices_, include_usage_, events);
         return events;
     }
 
@@ -70,20 +70,6 @@ private:
             logprobs.clear();
         }
     };
-
-    void end_stream(std::vector<std::string>& events) {
-        if (const Error* error = generation.error()) {
-            events.push_back(sse_event(openai_error_body(api_error(*error))));
-            return;
-        }
-        if (include_usage_) {
-            Json last = openai_envelope(head_);
-            last["usage"] = openai_usage(generation, choices_);
-            last["timings"] = openai_timings(generation);
-            events.push_back(sse_event(dump_json(last)));
-        }
-        events.push_back(sse_event("[DONE]"));
-    }
 
     Json choice_json(std::size_t choice, bool ended) {
         Json logprobs = nullptr;
@@ -136,7 +122,7 @@ Parsed<std::unique_ptr<Answer>> begin_completion(ModelService& model, const Http
         else
             prompts.push_back({"", std::move(std::get<std::vector<Token>>(given))});
         if (prompts.back().tokens.empty()) return bad_field("prompt", "prompt is empty");
-        TRY(check_room(model, prompts.back()));
+        TRY(check_room(model, prompts.back(), "prompt"));
     }
 
     auto answer = std::make_unique<CompletionAnswer>(model, settings, prompts.size() * settings.choices);

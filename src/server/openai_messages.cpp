@@ -23,7 +23,7 @@ Parsed<std::string> parse_part(const Json& part, const std::string& path) {
     }
     if (*type == "image_url" || *type == "image")
         return bad_field(path, path + " is an image, and this model has no image input", "unsupported");
-    return bad_field(path, path + " is of the type \"" + *type + "\"; this model takes text parts",
+    return bad_field(path, path + " is of the type \"" + excerpt(*type) + "\"; this model takes text parts",
                      "unsupported");
 }
 
@@ -107,7 +107,7 @@ Parsed<Message> parse_message(const Json& json, const std::string& path,
     if (*role == "tool") return parse_tool_result(fields, calls);
     if (*role != "system" && *role != "developer" && *role != "user")
         return bad_field(fields.path("role"),
-                         fields.path("role") + " is \"" + *role +
+                         fields.path("role") + " is \"" + excerpt(*role) +
                              "\"; it must be system, developer, user, assistant or tool");
     Message message;
     message.role = *role == "user" ? "user" : "system";

@@ -22,6 +22,10 @@ Parsed<Done> set_number(const Fields& body, const char* key, double least, doubl
     return Done{};
 }
 
+std::string no_token(std::uint32_t vocabulary) {
+    return "is not a token of this model; those are the integers from 0 to " + std::to_string(vocabulary - 1);
+}
+
 Parsed<Done> parse_logit_bias(const Fields& body, std::uint32_t vocabulary, Sampling& sampling) {
     const Json* biases = TRY(body.object("logit_bias"));
     if (!biases) return Done{};
@@ -33,21 +37,23 @@ Parsed<Done> parse_logit_bias(const Fields& body, std::uint32_t vocabulary, Samp
         const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
         if (error != std::errc() || end != key.data() + key.size() || token < 0 ||
             std::uint32_t(token) >= vocabulary)
-            return bad_field(fields.path(key), "logit_bias: \"" + key +
-                                                   "\" is not a token of this model, which has " +
-                                                   std::to_string(vocabulary));
+            return bad_field(fields.path(excerpt(key)),
+                             "logit_bias: \"" + excerpt(key) + "\" " + no_token(vocabulary));
         if (const auto bias = TRY(fields.number(key.c_str(), -100, 100)))
             sampling.logit_bias.emplace_back(token, static_cast<float>(*bias));
     }
     return Done{};
 }
 
-/// Any integer is a seed, negative ones too.
+/// Any integer of 64 bits is a seed, negative ones too.
 Parsed<std::uint64_t> parse_seed(const Fields& body) {
     const Json* seed = body.find("seed");
     if (!seed) return random_number();
     if (seed->is_number_unsigned()) return seed->get<std::uint64_t>();
-    return static_cast<std::uint64_t>(*TRY(body.integer("seed", INT64_MIN, INT64_MAX)));
+    if (const auto number = body.integer("seed", INT64_MIN, INT64_MAX))
+        return static_cast<std::uint64_t>(**number);
+    return bad_field("seed", "seed must be an integer from " + std::to_string(INT64_MIN) + " to " +
+                                 std::to_string(UINT64_MAX));
 }
 
 Parsed<Sampling> parse_sampling(const Fields& body, const ModelFacts& model) {
@@ -66,13 +72,14 @@ Parsed<Sampling> parse_sampling(const Fields& body, const ModelFacts& model) {
     return sampling;
 }
 
-Parsed<std::string> parse_stop(const Json& stop, const std::string& path) {
+/// Adds a stop string. An empty one, which clients send for "none", stops nothing.
+Parsed<Done> add_stop(const Json& stop, const std::string& path, std::vector<std::string>& stops) {
     if (!stop.is_string()) return bad_field(path, path + " must be a string, not " + stop.type_name());
     auto text = stop.get<std::string>();
-    if (text.empty()) return bad_field(path, path + " is empty");
     if (text.size() > stop_bytes_most)
         return bad_field(path, path + " has more than " + std::to_string(stop_bytes_most) + " bytes");
-    return text;
+    if (!text.empty()) stops.push_back(std::move(text));
+    return Done{};
 }
 
 Parsed<std::vector<std::string>> parse_stops(const Fields& body) {
@@ -80,12 +87,11 @@ Parsed<std::vector<std::string>> parse_stops(const Fields& body) {
     const Json* stop = body.find("stop");
     if (!stop) return stops;
     if (!stop->is_array()) {
-        stops.push_back(TRY(parse_stop(*stop, "stop")));
+        TRY(add_stop(*stop, "stop", stops));
         return stops;
     }
     (void)TRY(body.array("stop", stops_most));
-    for (std::size_t i = 0; i < stop->size(); ++i)
-        stops.push_back(TRY(parse_stop((*stop)[i], element_path("stop", i))));
+    for (std::size_t i = 0; i < stop->size(); ++i) TRY(add_stop((*stop)[i], element_path("stop", i), stops));
     return stops;
 }
 
@@ -114,7 +120,7 @@ Parsed<Done> check_tool(const Json& tool, const std::string& path) {
     const auto type = TRY(fields.string("type"));
     if (type && *type != "function")
         return bad_field(fields.path("type"),
-                         fields.path("type") + " is \"" + *type + "\"; tools are functions here",
+                         fields.path("type") + " is \"" + excerpt(*type) + "\"; tools are functions here",
                          "unsupported");
     const Json* function = TRY(fields.object("function"));
     if (!function) return bad_field(fields.path("function"), fields.path("function") + " is missing");
@@ -196,9 +202,7 @@ Parsed<std::vector<Token>> parse_tokens(const Json& array, const std::string& pa
     for (std::size_t i = 0; i < array.size(); ++i) {
         const Json& id = array[i];
         if (!id.is_number_integer() || id.get<double>() < 0 || id.get<double>() >= vocabulary)
-            return bad_field(element_path(path, i), element_path(path, i) +
-                                                        " is not a token of this model, which has " +
-                                                        std::to_string(vocabulary));
+            return bad_field(element_path(path, i), element_path(path, i) + " " + no_token(vocabulary));
         tokens.push_back(id.get<Token>());
     }
     return tokens;

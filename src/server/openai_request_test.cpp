@@ -104,7 +104,6 @@ TEST(ChatRequest, ABadFieldIsRefusedByItsName) {
         {R"("seed":1.5)", "seed"},
         {R"("seed":"x")", "seed"},
         {R"("stop":7)", "stop"},
-        {R"("stop":"")", "stop"},
         {R"("stop":["a",1])", "stop[1]"},
         {R"("stop":["a","a","a","a","a","a","a","a","a","a","a","a","a","a","a","a","a"])", "stop"},
         {R"("n":0)", "n"},
@@ -139,6 +138,62 @@ TEST(ChatRequest, ABadFieldIsRefusedByItsName) {
         {R"("reasoning_effort":3)", "reasoning_effort"},
     };
     for (const auto& [fields, param] : cases) EXPECT_EQ(param_of(with(fields)), param) << fields;
+}
+
+TEST(ChatRequest, ABadNumberIsToldWhatItMayBe) {
+    const std::pair<const char*, const char*> cases[] = {
+        {"temperature", "a number from 0 to 2"},
+        {"top_p", "a number from 0 to 1"},
+        {"min_p", "a number from 0 to 1"},
+        {"presence_penalty", "a number from -2 to 2"},
+        {"frequency_penalty", "a number from -2 to 2"},
+        {"repetition_penalty", "a number from 0.01 to 10"},
+        {"top_k", "an integer from -1 to 2147483647"},
+        {"seed", "an integer from -9223372036854775808 to 18446744073709551615"},
+        {"n", "an integer from 1 to 8"},
+        {"max_tokens", "an integer from 1 to 9223372036854775807"},
+        {"max_completion_tokens", "an integer from 1 to 9223372036854775807"},
+        {"top_logprobs", "an integer from 0 to 20"},
+    };
+    for (const auto& [field, range] : cases) {
+        for (const char* value : {"\"1\"", "[]", "1e300", "-1e300", "18446744073709551616"}) {
+            const auto request =
+                parse_chat_request(parsed(with("\"" + std::string(field) + "\":" + value)), facts);
+            ASSERT_FALSE(request) << field << " " << value;
+            EXPECT_EQ(request.error().param, field);
+            EXPECT_NE(request.error().message.find(range), std::string::npos) << request.error().message;
+        }
+    }
+    const auto bias = parse_chat_request(parsed(with(R"("logit_bias":{"1000":1})")), facts);
+    EXPECT_NE(bias.error().message.find("from 0 to 999"), std::string::npos) << bias.error().message;
+}
+
+TEST(ChatRequest, ASeedIsAnyIntegerOf64Bits) {
+    const std::pair<const char*, std::uint64_t> cases[] = {{"0", 0},
+                                                           {"5.0", 5},
+                                                           {"-1", UINT64_MAX},
+                                                           {"18446744073709551615", UINT64_MAX},
+                                                           {"-9223372036854775808", 1ull << 63}};
+    for (const auto& [text, seed] : cases)
+        EXPECT_EQ(chat(with("\"seed\":" + std::string(text))).settings.sampling.seed, seed) << text;
+}
+
+TEST(ChatRequest, AStopStringThatIsEmptyStopsNothing) {
+    EXPECT_TRUE(chat(with(R"("stop":"")")).settings.stops.empty());
+    EXPECT_TRUE(chat(with(R"("stop":[])")).settings.stops.empty());
+    EXPECT_EQ(chat(with(R"("stop":["","a",""])")).settings.stops, std::vector<std::string>{"a"});
+}
+
+TEST(ChatRequest, ARefusalDoesNotRepeatALongText) {
+    const std::string text(100'000, 'x');
+    for (const std::string& body :
+         {R"({"messages":[{"role":")" + text + R"(","content":"hi"}]})",
+          R"({"messages":[{"role":"user","content":[{"type":")" + text + R"("}]}]})",
+          with(R"("tools":[{"type":")" + text + R"("}])"), with(R"("logit_bias":{")" + text + R"(":1})")}) {
+        const auto request = parse_chat_request(parsed(body), facts);
+        ASSERT_FALSE(request);
+        EXPECT_LT(request.error().message.size() + request.error().param.size(), 500u);
+    }
 }
 
 TEST(ChatRequest, ArgumentsInTheHistoryThatAreNoObjectBecomeOne) {

@@ -4,9 +4,11 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -47,6 +49,14 @@ public:
         }
         return true;
     }
+
+    /// Whether anything comes by then, be it the end of the connection.
+    bool has_received_within(std::chrono::milliseconds time) {
+        pollfd wanted{socket_, POLLIN, 0};
+        return ::poll(&wanted, 1, static_cast<int>(time.count())) > 0;
+    }
+    /// Whether the server ends the connection by then. What it sends is kept.
+    bool ends_within(std::chrono::milliseconds time) { return has_received_within(time) && !receive(); }
 
     /// Everything up to and with `mark`; what came if the connection ended first. What follows is kept.
     std::string read_until(std::string_view mark) {

@@ -48,7 +48,8 @@ Handled one_model(ModelService& model, const HttpRequest& request, const Wake&) 
 }
 
 struct Route {
-    std::string_view method, path;  // a path that ends in / stands for all below it, but for "/" itself
+    std::string_view method,
+        path;  // one that ends in / stands for all below it and not for itself; "/" is just "/"
     Handler handler;
 };
 
@@ -63,8 +64,9 @@ constexpr Route routes[] = {
 
 const Route* find_route(std::string_view path) {
     for (const Route& route : routes) {
-        if (path == route.path) return &route;
-        if (route.path.size() > 1 && route.path.ends_with('/') && path.starts_with(route.path)) return &route;
+        const bool parent = route.path.size() > 1 && route.path.ends_with('/');
+        if (parent ? path.size() > route.path.size() && path.starts_with(route.path) : path == route.path)
+            return &route;
     }
     return nullptr;
 }
@@ -74,7 +76,12 @@ const Route* find_route(std::string_view path) {
 std::optional<ApiError> check_route(const HttpRequest& request) {
     if (request.method == "OPTIONS") return std::nullopt;
     const Route* route = find_route(request.path);
-    if (!route) return ApiError{404, "there is nothing at this path", {}, "unknown_path"};
+    if (!route)
+        return ApiError{404,
+                        "there is nothing at " + excerpt(request.path) + "; there are " +
+                            "/v1/models, /v1/chat/completions and /v1/completions",
+                        {},
+                        "unknown_path"};
     if (request.method == route->method || (request.method == "HEAD" && route->method == "GET"))
         return std::nullopt;
     ApiError error{

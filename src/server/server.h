@@ -23,11 +23,13 @@ struct ServerOptions {
     std::vector<std::string> allowed_hosts = {};  // names in the Host header, beyond loopback ones and `host`
 
     std::size_t header_bytes = 32u << 10, body_bytes = 64u << 20;
-    std::size_t connections = 1024;
+    std::size_t all_bodies_bytes = 512u << 20;  // of the requests that are being read at one time
+    std::size_t connections = 1024;  // one more takes the place of the one that has been idle longest
     std::size_t send_buffer_bytes = 256u << 10;  // that the kernel keeps for a client that does not read
     std::chrono::milliseconds keep_alive_interval{10'000};  // the longest silence of a stream
-    std::chrono::milliseconds idle_timeout{120'000};        // for the next request's header
-    std::chrono::milliseconds body_timeout{60'000};         // without a byte of the body
+    std::chrono::milliseconds idle_timeout{120'000};        // until a next request begins
+    std::chrono::milliseconds header_timeout{20'000};       // for the whole of its header
+    std::chrono::milliseconds body_timeout{60'000};         // for each 64 KiB of its body
     std::chrono::milliseconds write_timeout{60'000};        // without a byte being taken by the client
 };
 

@@ -4,8 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/fake_engine_test.h"
-#include "server/raw_client_test.h"
+#include "server/on_sockets_test.h"
 
 namespace kapitsa {
 namespace {
@@ -15,32 +14,6 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 using namespace std::chrono_literals;
-
-constexpr std::string_view chat_path = "/v1/chat/completions";
-
-std::string chat(std::string_view fields = "") {
-    return R"({"messages":[{"role":"user","content":"hi"}])" +
-           (fields.empty() ? "" : "," + std::string(fields)) + "}";
-}
-
-class OnSockets : public testing::Test {
-protected:
-    void serve(ServerOptions options = {}) {
-        options.port = 0;
-        auto started = Server::start(*service, options);
-        ASSERT_TRUE(started) << started.error().message;
-        server = std::move(*started);
-    }
-    std::string exchange(const std::string& request) {
-        RawClient client(server->port());
-        EXPECT_TRUE(client.send(request));
-        return client.read_response();
-    }
-
-    std::shared_ptr<Script> script = std::make_shared<Script>();
-    std::unique_ptr<ModelService> service = toy_service(script);
-    std::unique_ptr<Server> server;
-};
 
 TEST_F(OnSockets, AWholeAnswerIsOneResponse) {
     script->on_submit = always_say("hello");
@@ -136,16 +109,6 @@ TEST_F(OnSockets, AClientThatLeavesMidStreamKeepsWhatWasSaid) {
     EXPECT_EQ(cancelled->keep_tokens, 4u);
 }
 
-TEST_F(OnSockets, AReaderThatTakesNothingIsCutOff) {
-    serve({.send_buffer_bytes = 4096, .write_timeout = 100ms});
-    RawClient client(server->port(), 4096);
-    client.send(post(chat_path, chat(R"("stream":true)")));
-    const auto asked = receive(script->asked);
-    ASSERT_TRUE(asked);
-    say_much(*asked);
-    EXPECT_TRUE(receive(script->cancelled));
-}
-
 TEST_F(OnSockets, ASilentStreamSaysThatItLives) {
     serve({.keep_alive_interval = 20ms});
     RawClient client(server->port());
@@ -200,58 +163,6 @@ TEST_F(OnSockets, AShutdownWaitsForNobody) {
     EXPECT_THAT(whole.read_to_end(), HasSubstr(R"("finish_reason":"length")"));
 }
 
-TEST_F(OnSockets, ABodyThatIsTooLargeIsRefusedBeforeItIsRead) {
-    serve({.body_bytes = 1000});
-    RawClient client(server->port());
-    client.send("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n");
-    client.send(std::string(9'000'000, 'x'));  // as clients do, not looking at the answer
-    const std::string response = client.read_response();
-    EXPECT_THAT(response, StartsWith("HTTP/1.1 413 "));
-    EXPECT_THAT(response, HasSubstr("request_too_large"));
-    EXPECT_THAT(response, HasSubstr("Connection: close"));
-    RawClient chunks(server->port());
-    chunks.send(
-        "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n" +
-        std::string(2000, 'x') + "\r\n0\r\n\r\n");
-    EXPECT_THAT(chunks.read_response(), StartsWith("HTTP/1.1 413 "));
-}
-
-TEST_F(OnSockets, AHeaderThatIsTooLongIsRefused) {
-    serve();
-    EXPECT_THAT(exchange(get("/health", "X-Long: " + std::string(40'000, 'x') + "\r\n")),
-                StartsWith("HTTP/1.1 431 "));
-    EXPECT_THAT(exchange(get("/health", "X-Long: " + std::string(30'000, 'x') + "\r\n")),
-                StartsWith("HTTP/1.1 200 "));
-}
-
-TEST_F(OnSockets, WhatIsNotHttpIsRefused) {
-    serve();
-    for (const char* bytes :
-         {"hello\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET /\x01 HTTP/1.1\r\n\r\n",
-          "\x16\x03\x01\x02\x00\x01\r\n\r\n",
-          "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
-          "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: "
-          "6\r\n\r\n",
-          "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-          "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"}) {
-        RawClient client(server->port());
-        client.send(bytes);
-        const std::string response = client.read_to_end();
-        EXPECT_THAT(response, StartsWith("HTTP/1.1 400 ")) << bytes;
-        EXPECT_THAT(response, HasSubstr(R"("type":"invalid_request_error")")) << bytes;
-    }
-}
-
-TEST_F(OnSockets, ARequestThatNeverEndsIsGivenUp) {
-    serve({.idle_timeout = 50ms, .body_timeout = 50ms});
-    RawClient silent(server->port()), slow_head(server->port()), slow_body(server->port());
-    slow_head.send("GET /health HT");
-    slow_body.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{");
-    EXPECT_EQ(silent.read_to_end(), "");
-    EXPECT_EQ(slow_head.read_to_end(), "");
-    EXPECT_EQ(slow_body.read_to_end(), "");
-}
-
 TEST_F(OnSockets, PathsAndMethodsThatAreNotThereAreTold) {
     serve();
     EXPECT_THAT(exchange(get("/nothing")), StartsWith("HTTP/1.1 404 "));
@@ -269,25 +180,6 @@ TEST_F(OnSockets, HeadIsGetWithoutTheBody) {
     EXPECT_THAT(head, StartsWith("HTTP/1.1 200 "));
     EXPECT_THAT(head, Not(HasSubstr("Content-Length: 0")));
     EXPECT_THAT(client.read_response(), StartsWith("HTTP/1.1 200 "));
-}
-
-TEST_F(OnSockets, AStrangeHostAStrangePageAndAMissingKeyAreRefused) {
-    serve({.api_key = "secret"});
-    RawClient client(server->port());
-    client.send("GET /health HTTP/1.1\r\nHost: evil.example\r\n\r\n");
-    EXPECT_THAT(client.read_response(), StartsWith("HTTP/1.1 403 "));
-    client.send(get("/health", "Origin: https://evil.example\r\n"));
-    const std::string refused = client.read_response();
-    EXPECT_THAT(refused, StartsWith("HTTP/1.1 403 "));
-    EXPECT_THAT(refused, Not(HasSubstr("Access-Control")));
-    client.send(get("/v1/models"));
-    EXPECT_THAT(client.read_response(), StartsWith("HTTP/1.1 401 "));
-    client.send(get("/v1/models", "Authorization: Bearer secret\r\n"));
-    EXPECT_THAT(client.read_response(), StartsWith("HTTP/1.1 200 "));
-    client.send(get("/health"));
-    EXPECT_THAT(client.read_response(), StartsWith("HTTP/1.1 200 "));
-    client.send(post(chat_path, chat()));  // refused with its body unread: the connection ends
-    EXPECT_THAT(client.read_to_end(), StartsWith("HTTP/1.1 401 "));
 }
 
 TEST_F(OnSockets, APageOfThisMachineMayAsk) {
@@ -317,25 +209,6 @@ TEST_F(OnSockets, AClientThatAsksWhetherToGoOnIsTold) {
     EXPECT_EQ(client.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
     client.send(request.substr(body));
     EXPECT_THAT(client.read_response(), HasSubstr("hello"));
-}
-
-TEST_F(OnSockets, MoreConnectionsThanAreAllowedAreRefused) {
-    serve({.connections = 2});
-    RawClient first(server->port()), second(server->port());
-    first.send(get("/health"));
-    second.send(get("/health"));
-    EXPECT_THAT(first.read_response(), StartsWith("HTTP/1.1 200 "));
-    EXPECT_THAT(second.read_response(), StartsWith("HTTP/1.1 200 "));
-    RawClient third(server->port());
-    EXPECT_THAT(third.read_response(), StartsWith("HTTP/1.1 503 "));
-    first.close();
-    bool answered = false;  // the place is free soon after it was left
-    for (int i = 0; i < 1000 && !answered; ++i) {
-        RawClient next(server->port());
-        next.send(get("/health"));
-        answered = next.read_response().starts_with("HTTP/1.1 200 ");
-    }
-    EXPECT_TRUE(answered);
 }
 
 TEST_F(OnSockets, ManyStreamsAtOnceAreKeptApart) {

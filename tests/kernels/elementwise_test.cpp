@@ -1,6 +1,7 @@
 // The small steps, around the sizes at which work is cut.
 #include "kernels/elementwise.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -110,6 +111,21 @@ TEST_P(Elementwise, NothingToDoIsDone) {
     lab.run(copy_rows_f32, {lab.give(before), nullptr, nullptr, y, 0, 8});
     lab.run(swiglu_f32, {lab.give(before), lab.give(before), y, 0});
     EXPECT_EQ(bits(lab.read(y, 8)), bits(before));
+}
+
+TEST_P(Elementwise, JoinPutsEachRowBehindTheOther) {
+    for (const auto& [rows, left, right] :
+         {std::array<std::size_t, 3>{1, 1, 1}, {3, 5, 2}, {7, 64, 64}, {2, 1, 33}}) {
+        Lab lab(GetParam());
+        const auto a = random_floats(rows * left, 1), b = random_floats(rows * right, 2);
+        const Out<float> y = lab.room(rows * (left + right));
+        lab.run(join_rows_f32, {lab.give(a), lab.give(b), y, uint(rows), uint(left), uint(right)});
+        std::vector<float> want;
+        for (std::size_t row = 0; row < rows; ++row)
+            for (const auto& part : {row_of(a, row, left), row_of(b, row, right)})
+                want.insert(want.end(), part.begin(), part.end());
+        EXPECT_EQ(lab.read(y, want.size()), want);
+    }
 }
 
 }  // namespace

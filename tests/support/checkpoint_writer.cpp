@@ -51,8 +51,15 @@ std::vector<float> CheckpointWriter::add_affine(const std::string& module, std::
                                                 std::uint64_t columns, const std::vector<float>& values,
                                                 std::uint32_t bits, std::uint32_t group,
                                                 ElementType scale_type) {
-    CHECK(values.size() == rows * columns && columns % group == 0);
-    std::vector<std::byte> codes(rows * columns * bits / 8), scales, biases;
+    return add_affine(module, {rows, columns}, values, bits, group, scale_type);
+}
+
+std::vector<float> CheckpointWriter::add_affine(const std::string& module, std::vector<std::uint64_t> shape,
+                                                const std::vector<float>& values, std::uint32_t bits,
+                                                std::uint32_t group, ElementType scale_type) {
+    const std::uint64_t columns = shape.back();
+    CHECK(columns % group == 0);
+    std::vector<std::byte> codes(values.size() * bits / 8), scales, biases;
     std::vector<float> restored(values.size());
     const float most = float((1u << bits) - 1);
     for (std::size_t first = 0; first < values.size(); first += group) {
@@ -71,9 +78,13 @@ std::vector<float> CheckpointWriter::add_affine(const std::string& module, std::
             }
         }
     }
-    add(module + ".weight", ElementType::u32, {rows, columns * bits / 32}, std::move(codes));
-    add(module + ".scales", scale_type, {rows, columns / group}, std::move(scales));
-    add(module + ".biases", scale_type, {rows, columns / group}, std::move(biases));
+    const auto with_columns = [&](std::uint64_t count) {
+        shape.back() = count;
+        return shape;
+    };
+    add(module + ".weight", ElementType::u32, with_columns(columns * bits / 32), std::move(codes));
+    add(module + ".scales", scale_type, with_columns(columns / group), std::move(scales));
+    add(module + ".biases", scale_type, with_columns(columns / group), std::move(biases));
     return restored;
 }
 

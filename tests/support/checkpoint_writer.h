@@ -22,6 +22,10 @@ public:
     std::vector<float> add_affine(const std::string& module, std::uint64_t rows, std::uint64_t columns,
                                   const std::vector<float>& values, std::uint32_t bits, std::uint32_t group,
                                   ElementType scale_type);
+    /// The same for a tensor of any extents, whose last are the columns.
+    std::vector<float> add_affine(const std::string& module, std::vector<std::uint64_t> shape,
+                                  const std::vector<float>& values, std::uint32_t bits, std::uint32_t group,
+                                  ElementType scale_type);
 
     /// Makes the folder (which must not be there yet) and writes it.
     void write(const std::string& folder, const Json& config) const;
