@@ -6,6 +6,7 @@
 #include <optional>
 #include <system_error>
 
+#include "cli/gguf_models.h"
 #include "cli/own_folder.h"
 
 namespace kapitsa {
@@ -34,7 +35,7 @@ std::uint64_t weight_bytes(const fs::path& folder) {
 
 std::optional<ModelFolder> look_at(const fs::path& folder) {
     std::error_code failed;
-    if (!fs::is_regular_file(folder / "config.json", failed)) return std::nullopt;
+    if (!fs::is_regular_file(folder / "config.json", failed)) return gguf_model(folder.string());
     fs::path plain = folder.lexically_normal();
     if (!plain.has_filename()) plain = plain.parent_path();  // "models/tiny/"
     if (plain == "." || plain == ".." || plain.filename() == "..") plain = fs::canonical(folder, failed);
@@ -107,8 +108,12 @@ Result<ModelFolder> find_model(std::string_view wanted) {
         if (auto model = look_at(path)) return *model;
         return no_model(path, "has no config.json that can be read");
     }
+    if (auto model = there ? gguf_model(path.string()) : std::nullopt) return *model;
     if (is_name)
         if (auto model = look_at(fs::path(models_folder()) / path)) return *model;
+    for (const std::string& file : is_name ? gguf_models_in(models_folder()) : std::vector<std::string>())
+        if (gguf_name(file) == wanted)
+            if (auto model = gguf_model(file)) return *model;
     if (is_name && wanted == built_in_name) return built_in_model();
     if (there) return no_model(path, "is a file and no folder");
     if (!is_name && failed && status.type() != fs::file_type::not_found)
@@ -122,8 +127,14 @@ std::vector<ModelFolder> all_models() {
     std::vector<ModelFolder> models;
     std::error_code failed;
     for (fs::directory_iterator entry(models_folder(), failed), end; !failed && entry != end;
-         entry.increment(failed))
+         entry.increment(failed)) {
+        std::error_code unknown;
+        const bool hidden = entry->path().filename().string().starts_with('.');  // an import under way
+        if (hidden || !entry->is_directory(unknown)) continue;
         if (auto model = look_at(entry->path())) models.push_back(std::move(*model));
+    }
+    for (const std::string& file : gguf_models_in(models_folder()))
+        if (auto model = gguf_model(file)) models.push_back(std::move(*model));
     std::ranges::sort(models, {}, &ModelFolder::name);
     if (auto model = built_in_model()) models.insert(models.begin(), std::move(*model));
     return models;

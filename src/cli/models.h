@@ -9,7 +9,8 @@
 
 namespace kapitsa {
 
-/// A folder in the Hugging Face layout: it has a config.json.
+/// A folder in the Hugging Face layout: it has a config.json. Or a GGUF file, by its own path: see
+/// gguf_models.h.
 struct ModelFolder {
     std::string name;  // the folder's own: what requests call the model
     std::string path;

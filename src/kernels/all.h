@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/attend.h"
+#include "kernels/blocks.h"
 #include "kernels/delta_net.h"
 #include "kernels/elementwise.h"
 #include "kernels/embed.h"

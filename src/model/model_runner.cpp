@@ -15,6 +15,20 @@ Result<std::unique_ptr<Runner>> load_runner(const Checkpoint& checkpoint, const 
     return TRY(ModelRunner::load(checkpoint, options));
 }
 
+Result<ModelCost> weigh_model(const Checkpoint& checkpoint) {
+    const Architecture* architecture = TRY(find_architecture(*checkpoint.config));
+    const auto backend = TRY(open_backend("cpu", {.threads = 1}));
+    Weights weights = TRY(Weights::of(checkpoint, *backend));
+    const auto model = TRY(architecture->load(*checkpoint.config, weights));
+    const ModelShape& shape = model->shape();
+    ModelCost cost{.weight_bytes = checkpoint.weight_bytes(), .context = shape.context};
+    for (const AttentionShape& layer : shape.attention)
+        cost.token_bytes += 2 * layer.page_floats() * sizeof(float) / page_tokens;
+    for (const RecurrentShape& layer : shape.recurrent)
+        cost.sequence_bytes += (layer.state_floats + layer.tail_floats()) * sizeof(float);
+    return cost;
+}
+
 Result<std::unique_ptr<ModelRunner>> ModelRunner::load(const Checkpoint& checkpoint,
                                                        const RunnerOptions& options,
                                                        std::vector<std::uint32_t> taps) {

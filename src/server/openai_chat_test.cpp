@@ -226,7 +226,10 @@ TEST_F(Dialect, APromptThatLeavesNoRoomIsRefusedWithBothNumbers) {
     EXPECT_EQ(error["code"], "context_length_exceeded");
     EXPECT_EQ(error["param"], "messages");
     EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("maximum context length is 4096 tokens"));
-    EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("5018 tokens"));
+    EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("has 5018 tokens"));
+    // It is not the client who says how long the tokenizer works.
+    const HttpResponse huge = whole(ask_chat("", std::string(50'000, 'x')));
+    EXPECT_THAT(body_of(huge)["error"]["message"].get<std::string>(), HasSubstr("has at least "));
     const HttpResponse text =
         whole(ask("/v1/completions", R"({"prompt":")" + std::string(5000, 'x') + "\"}"));
     EXPECT_EQ(text.status, 400);

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 #include <random>
+#include <span>
 #include <thread>
 
 #include "base/utf8.h"
@@ -171,6 +172,20 @@ TEST(Tokenizer, AMegabyteOfAnythingIsNoTrouble) {
         while (text.size() < 1 << 20) text += unit;
         const std::vector<Token> tokens = plain(tokenizer, text);
         EXPECT_EQ(decoded(tokenizer, tokens), repair_utf8(text));
+    }
+}
+
+TEST(Tokenizer, StopsSoonAfterAsManyTokensAsAreWanted) {
+    const Tokenizer& tokenizer = built_in_tokenizer();
+    std::string text;
+    for (int i = 0; i < 200; ++i) text += "some words <|im_end|> and e\u0301 more";
+    const auto all = control(tokenizer, text);
+    for (const std::size_t most :
+         {std::size_t(0), std::size_t(1), std::size_t(100), all.size() - 1, all.size()}) {
+        const auto some = tokenizer.encode(MarkedText::all_control(text), most);
+        EXPECT_GT(some.size(), std::min(most, all.size() - 1));
+        EXPECT_LT(some.size(), most + 10);
+        EXPECT_TRUE(std::ranges::equal(some, std::span(all).first(some.size()))) << most;
     }
 }
 

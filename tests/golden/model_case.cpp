@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "model/gguf_dialect.h"
 
 namespace kapitsa {
 namespace {
@@ -21,7 +22,7 @@ T must(Result<T> result) {
 
 ModelCase::ModelCase(const std::string& folder, RunnerOptions options, std::vector<std::uint32_t> taps) {
     const std::string path = folder.starts_with('/') ? folder : KAPITSA_SOURCE_DIR "/" + folder;
-    checkpoint_ = std::make_unique<Checkpoint>(must(open_checkpoint(path)));
+    checkpoint_ = std::make_unique<Checkpoint>(must(open_model(path)));
     if (options.threads == 0) options.threads = 2;
     if (options.wanted_rows == 0) options.wanted_rows = options.rows_per_step;
     runner_ = must(ModelRunner::load(*checkpoint_, options, std::move(taps)));

@@ -71,6 +71,7 @@ std::span<const Native> experts_natives();
 std::span<const Native> mamba2_natives();
 std::span<const Native> mamba2_chunks_natives();
 std::span<const Native> multiply_affine_natives();
+std::span<const Native> multiply_blocks_natives();
 std::span<const Native> multiply_dense_natives();
 std::span<const Native> rms_norm_natives();
 std::span<const Native> short_conv_natives();

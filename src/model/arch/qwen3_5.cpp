@@ -22,6 +22,7 @@ struct Numbers {
     double rope_theta;
     float epsilon;
     bool tied;    // the head is the embedding
+    bool tiled;   // value heads of the delta net: see layers/delta_net.h
     bool drafts;  // the head for multi-token prediction is the known one, if its tensors are there
     std::vector<bool> attends;  // [layers] full attention, or the delta net
 };
@@ -149,6 +150,7 @@ Result<Numbers> read(const Json& config) {
         .rope_theta = TRY((rope.has("rope_theta") ? rope : text).real("rope_theta", {1.0, 1e12})),
         .epsilon = float(TRY(text.real_or("rms_norm_eps", 1e-6, {0.0, 1.0}))),
         .tied = TRY((text.has("tie_word_embeddings") ? text : file).flag_or("tie_word_embeddings", false)),
+        .tiled = TRY(text.flag_or("linear_value_heads_tiled", false)),
         .drafts = TRY(text.number_or("mtp_num_hidden_layers", 0, {0, 1024})) == 1 &&
                   !TRY(text.flag_or("mtp_use_dedicated_embeddings", false)),
         .attends = {},
@@ -283,9 +285,10 @@ private:
                 TRY(Attention::load(weights, block + ".self_attn", attention_numbers(shift), layer.mixer)));
         } else {
             layer.mixer = std::uint32_t(delta_net_.size());
-            delta_net_.push_back(TRY(
-                DeltaNet::load(weights, block + ".linear_attn",
-                               {.width = n.width, .shape = n.delta_net, .epsilon = n.epsilon}, layer.mixer)));
+            delta_net_.push_back(TRY(DeltaNet::load(
+                weights, block + ".linear_attn",
+                {.width = n.width, .shape = n.delta_net, .epsilon = n.epsilon, .tiled = n.tiled},
+                layer.mixer)));
         }
         layer.mlp = TRY(FeedForward::load(weights, block + ".mlp", n.feed_forward));
         layers_.push_back(layer);
