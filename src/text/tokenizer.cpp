@@ -221,7 +221,7 @@ private:
     void merge(std::string_view word) {
         using Whole = Model::Whole;
         const auto id = model_.table.find(word);
-        if (!id) return model_.bpe.encode(word, tokens, scratch_);
+        if (!id) return merge_long(word);
         auto& whole = model_.whole[static_cast<std::size_t>(*id)];
         const Whole known = model_.ignore_merges ? Whole::yes : whole.load(std::memory_order_relaxed);
         if (known == Whole::yes) return tokens.push_back(*id);
@@ -232,6 +232,18 @@ private:
             whole.store(is_whole ? Whole::yes : Whole::no, std::memory_order_relaxed);
     }
 
+    /// Of a word of megabytes the beginning may be too much already.
+    void merge_long(std::string_view word) {
+        const std::size_t first = tokens.size();
+        for (std::size_t bytes = part_bytes; most_ < SIZE_MAX && bytes < word.size(); bytes *= 4) {
+            model_.bpe.encode(word.substr(0, bytes), tokens, scratch_);
+            if (tokens.size() > most_) return;
+            tokens.resize(first);
+        }
+        model_.bpe.encode(word, tokens, scratch_);
+    }
+
+    static constexpr std::size_t part_bytes = 64u << 10;
     const Model& model_;
     const std::size_t most_;
     Splitter splitter_;

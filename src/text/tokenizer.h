@@ -27,8 +27,8 @@ public:
 
     /// Any bytes are accepted; what is not UTF-8 goes in as U+FFFD. Linear in the text but for one
     /// word's merges, which are bounded.
-    /// Stops, behind a word, when there are more than `most` tokens: a text from outside may be far longer
-    /// than anybody has use for.
+    /// Stops, behind a word or inside a very long one, when there are more than `most` tokens: a text from
+    /// outside may be far longer than anybody has use for.
     std::vector<Token> encode(const MarkedText& text, std::size_t most = SIZE_MAX) const;
 
     /// The bytes of one token: not always whole characters. Empty for an id that has none.

@@ -189,6 +189,16 @@ TEST(Tokenizer, StopsSoonAfterAsManyTokensAsAreWanted) {
     }
 }
 
+TEST(Tokenizer, StopsInsideAWordOfMegabytes) {
+    const Tokenizer& tokenizer = built_in_tokenizer();
+    const MarkedText word = MarkedText::all_plain(std::string(1u << 20, 'x'));
+    const std::size_t all = tokenizer.encode(word).size();
+    const std::size_t some = tokenizer.encode(word, 1000).size();
+    EXPECT_GT(some, 1000u);
+    EXPECT_LT(some, all / 8);
+    EXPECT_EQ(tokenizer.encode(word, all).size(), all);
+}
+
 TEST(Tokenizer, ManyThreadsMayEncodeAtOnce) {
     const Tokenizer tokenizer = *Tokenizer::make(built_in_description());
     const std::string text = file_contents(KAPITSA_SOURCE_DIR "/models/tiny/chat_template.jinja");
