@@ -83,7 +83,7 @@ std::uint32_t scalar_bytes(GgufType type) {
         case GgufType::i64:
         case GgufType::f64: return 8;
         case GgufType::text:
-        case GgufType::list: return 0;
+        case GgufType::array: return 0;
     }
     return 0;
 }
@@ -126,10 +126,10 @@ Status read_elements(Cursor& file, GgufValue& value) {
 
 Status read_value(Cursor& file, GgufValue& value) {
     value.type = TRY(read_type(file, "type"));
-    if (value.type == GgufType::list) {
+    if (value.type == GgufType::array) {
         value.is_list = true;
         value.type = TRY(read_type(file, "a list of type"));
-        if (value.type == GgufType::list) return corrupt("a list of lists");
+        if (value.type == GgufType::array) return corrupt("a list of lists");
         value.count = TRY(file.number<std::uint64_t>());
     }
     return read_elements(file, value);

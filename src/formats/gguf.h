@@ -26,7 +26,7 @@ enum class GgufType : std::uint32_t {
     f32 = 6,
     boolean = 7,
     text = 8,
-    list = 9,
+    array = 9,
     u64 = 10,
     i64 = 11,
     f64 = 12,

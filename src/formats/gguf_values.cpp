@@ -35,9 +35,9 @@ Json scalar(GgufType type, Bytes bytes, std::uint64_t number) {
         case GgufType::i64: return read<std::int64_t>(bytes, number);
         case GgufType::f64: return read<double>(bytes, number);
         case GgufType::text:
-        case GgufType::list: break;
+        case GgufType::array: break;
     }
-    CHECK(type != GgufType::text && type != GgufType::list);
+    CHECK(type != GgufType::text && type != GgufType::array);
     return nullptr;
 }
 

@@ -25,7 +25,7 @@ std::string raw(T value) {
 std::string raw(GgufType type) { return raw(std::uint32_t(type)); }
 std::string raw_text(std::string_view text) { return raw(std::uint64_t(text.size())) + std::string(text); }
 std::string list_head(GgufType type, std::size_t count) {
-    return raw(GgufType::list) + raw(type) + raw(std::uint64_t(count));
+    return raw(GgufType::array) + raw(type) + raw(std::uint64_t(count));
 }
 void pad(std::string& bytes) { bytes.resize((bytes.size() + alignment - 1) / alignment * alignment, '\0'); }
 

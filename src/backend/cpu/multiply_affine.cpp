@@ -9,6 +9,7 @@
 // (after it)
 #include "backend/cpu/affine-inl.h"
 #include "backend/cpu/multiply_rows-inl.h"
+#include "base/check.h"
 #include "kernels/multiply.h"
 
 HWY_BEFORE_NAMESPACE();
