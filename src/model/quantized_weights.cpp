@@ -218,8 +218,24 @@ Status Weights::upload_factors(Weight& weight, const TensorEntry& entry, std::ve
     if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
         return fail(Fault::corrupt_file, entry.name + " holds a scale that is no finite number");
     bytes_ += entry.bytes.size();
-    weight.factors = TRY(upload(values, 1, std::uint32_t(values.size()))).address;
+    const Bytes bytes = std::as_bytes(std::span(values));
+    weight.factors = TRY(small_room(bytes.size()));
+    backend_->write(weight.factors, bytes);
     return Done{};
+}
+
+Result<Address> Weights::small_room(std::size_t bytes) {
+    constexpr std::size_t together = 1u << 16, alignment = 16;
+    if (bytes > together) return backend_->allocate(bytes);
+    if (bytes > small_left_) {
+        small_ = TRY(backend_->allocate(together));
+        small_left_ = together;
+    }
+    const Address at = small_;
+    const std::size_t taken = std::min(small_left_, (bytes + alignment - 1) / alignment * alignment);
+    small_ = small_ + taken;
+    small_left_ -= taken;
+    return at;
 }
 
 }  // namespace kapitsa

@@ -95,6 +95,8 @@ private:
     /// One factor for the matrix, or one an expert.
     Status set_factor(Weight& weight, const TensorEntry& entry, const Shape& outer, bool reciprocal);
     Status upload_factors(Weight& weight, const TensorEntry& entry, std::vector<float> values);
+    /// Device memory for few bytes: a model of experts has tens of thousands of single numbers.
+    Result<Address> small_room(std::size_t bytes);
 
     const Checkpoint* checkpoint_;
     Backend* backend_;
@@ -103,6 +105,8 @@ private:
     std::unordered_set<std::string> taken_;
     std::vector<std::string> aside_;
     std::uint64_t bytes_ = 0;
+    Address small_{};  // what is left of the last small_room
+    std::size_t small_left_ = 0;
 };
 
 }  // namespace kapitsa
