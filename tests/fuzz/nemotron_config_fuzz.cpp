@@ -8,7 +8,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace kapitsa;
-    using namespace kapitsa::nemotron_h;
+    using namespace kapitsa::nemotron;
     const std::string text = without_python_words({reinterpret_cast<const char*>(data), size});
     const auto json = parse_json(text, {.bytes = 1u << 16, .depth = 32, .members = 256});
     if (!json || !json->is_object()) return 0;

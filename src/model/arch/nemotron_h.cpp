@@ -10,11 +10,11 @@
 namespace kapitsa {
 namespace {
 
-using nemotron_h::DraftHead;
-using nemotron_h::Layer;
-using nemotron_h::LayerNumbers;
-using nemotron_h::Memories;
-using nemotron_h::Numbers;
+using nemotron::DraftHead;
+using nemotron::Layer;
+using nemotron::LayerNumbers;
+using nemotron::Memories;
+using nemotron::Numbers;
 
 /// Where the text model stands in the checkpoint: models that see or hear have it one level down.
 struct Places {
@@ -36,7 +36,7 @@ class NemotronH final : public Model {
 public:
     static Result<std::unique_ptr<Model>> load(const Json& config, Weights& weights) {
         auto model = std::make_unique<NemotronH>();
-        const Numbers& n = model->numbers_ = TRY(nemotron_h::read_numbers(config));
+        const Numbers& n = model->numbers_ = TRY(nemotron::read_numbers(config));
         const Places& places = model->places_ = TRY(find_places(weights));
         model->embedding_ = TRY(weights.matrix(places.trunk + "embeddings", n.vocabulary, n.width));
         Memories memories;

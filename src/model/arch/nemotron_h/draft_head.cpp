@@ -2,7 +2,7 @@
 
 #include "model/layers/norm.h"
 
-namespace kapitsa::nemotron_h {
+namespace kapitsa::nemotron {
 
 Result<std::unique_ptr<Drafter>> DraftHead::load(Weights& weights, const std::string& module,
                                                  const Numbers& n, const Weight& embedding,
@@ -38,4 +38,4 @@ Tensor DraftHead::forward(const Batch& batch, const Streams& before, Address str
     return r.multiply(logits_, r.rms_norm_of(x, batch.wanted_rows, batch.wanted, final_norm_, epsilon_));
 }
 
-}  // namespace kapitsa::nemotron_h
+}  // namespace kapitsa::nemotron

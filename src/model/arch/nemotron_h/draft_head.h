@@ -8,7 +8,7 @@
 #include "model/arch/nemotron_h/layer.h"
 #include "model/drafter.h"
 
-namespace kapitsa::nemotron_h {
+namespace kapitsa::nemotron {
 
 class DraftHead final : public Drafter {
 public:
@@ -30,4 +30,4 @@ private:
     Memories memories_;
 };
 
-}  // namespace kapitsa::nemotron_h
+}  // namespace kapitsa::nemotron

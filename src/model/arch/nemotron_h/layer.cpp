@@ -2,7 +2,7 @@
 
 #include "model/layers/norm.h"
 
-namespace kapitsa::nemotron_h {
+namespace kapitsa::nemotron {
 namespace {
 
 Mamba2::Numbers mamba_numbers(const Numbers& n) {
@@ -98,4 +98,4 @@ void Layer::commit(const CommitBatch& batch, const ModelMemory& memory, Recorder
     if (const auto* mamba = std::get_if<Mamba2>(&mixer_)) mamba->commit(batch, memory, r);
 }
 
-}  // namespace kapitsa::nemotron_h
+}  // namespace kapitsa::nemotron

@@ -11,7 +11,7 @@
 #include "model/layers/squared_relu.h"
 #include "model/layers/squared_relu_experts.h"
 
-namespace kapitsa::nemotron_h {
+namespace kapitsa::nemotron {
 
 /// What the layers remember, by their numbers among their kind.
 struct Memories {
@@ -37,4 +37,4 @@ private:
     std::variant<Mamba2, Attention, SquaredReluLayer, SquaredReluExperts> mixer_;
 };
 
-}  // namespace kapitsa::nemotron_h
+}  // namespace kapitsa::nemotron

@@ -10,7 +10,7 @@
 
 #include "formats/config_reader.h"
 
-namespace kapitsa::nemotron_h {
+namespace kapitsa::nemotron {
 namespace {
 
 constexpr WholeRange widths{1, 1u << 20}, counts{1, 4096}, head_widths{1, 1024};
@@ -270,4 +270,4 @@ Result<Numbers> read_numbers(const Json& config) {
     return n;
 }
 
-}  // namespace kapitsa::nemotron_h
+}  // namespace kapitsa::nemotron

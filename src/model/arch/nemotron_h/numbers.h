@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/result.h"
 
-namespace kapitsa::nemotron_h {
+namespace kapitsa::nemotron {
 
 enum class Kind : std::uint8_t { mamba, attention, mlp, experts };
 
@@ -45,4 +45,4 @@ struct Numbers {
 /// Fault::unsupported where the file asks for arithmetic that is not known here.
 Result<Numbers> read_numbers(const Json& config);
 
-}  // namespace kapitsa::nemotron_h
+}  // namespace kapitsa::nemotron
