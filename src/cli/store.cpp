@@ -101,7 +101,7 @@ private:
 /// The name of a part in the store: what tells that the parts belong together stays.
 std::string part_name(const std::string& name, std::size_t part, std::size_t parts) {
     if (parts == 1) return name + ".gguf";
-    char tail[32];
+    char tail[64];  // of the widest numbers
     std::snprintf(tail, sizeof tail, "-%05zu-of-%05zu.gguf", part + 1, parts);
     return name + tail;
 }

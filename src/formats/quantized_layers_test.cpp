@@ -57,11 +57,12 @@ TEST(QuantizedLayers, MixedPrecisionNamesEachLayer) {
 }
 
 TEST(QuantizedLayers, CompressedTensorsHasGroupsOfTargets) {
-    const std::string config = section(R"("quant_method":"compressed-tensors","format":"nvfp4-pack-quantized",
+    const std::string config =
+        section(R"__("quant_method":"compressed-tensors","format":"nvfp4-pack-quantized",
         "ignore":["lm_head","re:.*mlp\\.gate$","re:model.visual.*","re:(a|b)"],"config_groups":{
         "group_0":{"targets":["re:.*self_attn.*"],"format":"float-quantized",
             "weights":{"num_bits":8,"type":"float","strategy":"channel","symmetric":true,"group_size":null}},
-        "group_1":{"targets":["Linear"],"weights":{"num_bits":4,"type":"float","group_size":16}}})");
+        "group_1":{"targets":["Linear"],"weights":{"num_bits":4,"type":"float","group_size":16}}})__");
     EXPECT_EQ(answer(config, "model.layers.0.mlp.up_proj", nvfp4), "");
     EXPECT_EQ(answer(config, "model.layers.0.self_attn.q_proj", fp8), "");
     EXPECT_NE(answer(config, "model.layers.0.self_attn.q_proj", nvfp4), "");

@@ -12,3 +12,4 @@
 #include "kernels/multiply_experts.h"
 #include "kernels/rms_norm.h"
 #include "kernels/short_conv.h"
+#include "kernels/unit_norm.h"

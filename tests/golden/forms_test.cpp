@@ -33,6 +33,17 @@ Reference qwen3_5_reference(const std::string& folder) {
             outputs.floats("p65.logits_fp32").values};
 }
 
+/// Goldens of prompts by their length, of which the longest has 40 tokens.
+Reference numpy_reference(const std::string& folder, const std::string& logits) {
+    const Golden outputs(folder + "/goldens.safetensors");
+    const auto ids = outputs.ints("p40.ids").values;
+    return {{ids.begin(), ids.end()}, outputs.floats(logits).values};
+}
+Reference dory_reference(const std::string& folder) {
+    return numpy_reference(folder, "p40.per_loop.l2.logits");
+}
+Reference flint_reference(const std::string& folder) { return numpy_reference(folder, "p40.logits"); }
+
 double rms_of_difference(const std::vector<float>& a, const std::vector<float>& b) {
     if (a.size() != b.size()) return HUGE_VAL;
     double squares = 0;
@@ -105,7 +116,9 @@ INSTANTIATE_TEST_SUITE_P(
     Of, Forms,
     testing::Values(Family{"Qwen35", "qwen3_5-dense", qwen3_5_reference, 5e-4, 2e-4, 0.6},
                     Family{"Qwen35Experts", "qwen3_5-moe", qwen3_5_reference, 5e-4, 2e-4, 0.6},
-                    Family{"Qwen35WideHeads", "qwen3_5-mtp", qwen3_5_reference, 5e-4, 2e-4, 0.3}),
+                    Family{"Qwen35WideHeads", "qwen3_5-mtp", qwen3_5_reference, 5e-4, 2e-4, 0.3},
+                    Family{"Dory", "dory", dory_reference, 1e-4, 1e-4, 0.3},
+                    Family{"Flint", "flint", flint_reference, 1e-4, 1e-4, 0.3}),
     [](const auto& of) { return of.param.name; });
 
 }  // namespace

@@ -102,6 +102,17 @@ Token argmax(const float* logits, std::size_t vocabulary) {
     return Token(best);
 }
 
+std::vector<Token> greedy_answer(ModelCase& model, const std::vector<Token>& prompt, std::size_t length) {
+    auto sequence = model.begin(0);
+    Logits logits = model.chain(sequence, prompt);
+    std::vector<Token> answer;
+    while (answer.size() < length) {
+        answer.push_back(argmax(&logits[logits.size() - model.vocabulary()], model.vocabulary()));
+        logits = model.chain(sequence, {answer.back()});
+    }
+    return answer;
+}
+
 double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
     if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
     double largest = 0;

@@ -62,6 +62,9 @@ inline std::vector<float> row_of(const Logits& logits, std::size_t row, std::siz
 Token argmax(const float* logits, std::size_t vocabulary);
 inline Token argmax(const std::vector<float>& logits) { return argmax(logits.data(), logits.size()); }
 
+/// The likeliest tokens behind a prompt, one by one.
+std::vector<Token> greedy_answer(ModelCase& model, const std::vector<Token>& prompt, std::size_t length);
+
 /// The largest difference; infinite if a value is not a number or the sizes differ.
 double largest_difference(const std::vector<float>& a, const std::vector<float>& b);
 

@@ -75,5 +75,6 @@ std::span<const Native> multiply_blocks_natives();
 std::span<const Native> multiply_dense_natives();
 std::span<const Native> rms_norm_natives();
 std::span<const Native> short_conv_natives();
+std::span<const Native> unit_norm_natives();
 
 }  // namespace kapitsa::cpu

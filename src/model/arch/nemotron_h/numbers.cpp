@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "formats/config_reader.h"
+#include "model/config_rules.h"
 
 namespace kapitsa::nemotron {
 namespace {
@@ -22,13 +22,6 @@ std::string_view present(const ConfigReader& text, std::initializer_list<std::st
     return *names.begin();
 }
 
-Status expect(const ConfigReader& text, std::string_view key, std::string_view only) {
-    const std::string value = TRY(text.text_or(key, only));
-    if (value == only) return Done{};
-    return fail(Fault::unsupported, text.field(key) + " is \"" + value + "\"; this family is known with \"" +
-                                        std::string(only) + "\" alone");
-}
-
 /// Fields that say nothing of the arithmetic, though their names sound like it.
 constexpr std::string_view harmless[] = {
     "rescale_prenorm_residual", "residual_in_fp32",  "rope_theta",      "partial_rotary_factor",
@@ -39,32 +32,15 @@ constexpr std::string_view harmless[] = {
     "use_mamba_kernels",        "sliding_window",    "hidden_act",
 };
 
-/// A field that nobody here knows, whose name speaks of arithmetic and which is set, is not passed over.
-Status refuse_unknown_arithmetic(const ConfigReader& text) {
-    constexpr std::string_view telling[] = {"scale", "scaling",  "multiplier", "softcap", "soft_cap", "bias",
-                                            "norm",  "_act",     "rope",       "window",  "latent",   "clip",
-                                            "gate",  "residual", "sink",       "score",   "alibi"};
-    for (const auto& [key, value] : text.json().items()) {
-        const bool set = !(value.is_null() || value == false || value == 1 || value.is_object());
-        if (!set || std::ranges::find(harmless, key) != std::end(harmless)) continue;
-        for (const std::string_view word : telling)
-            if (key.find(word) != std::string::npos)
-                return fail(Fault::unsupported, text.field(key) +
-                                                    " is not known in this family and may change what the "
-                                                    "model computes; remove it if it does not");
-    }
-    return Done{};
-}
-
 Status refuse_variants(const ConfigReader& text) {
-    TRY(expect(text, "mlp_hidden_act", "relu2"));
-    TRY(expect(text, "mamba_hidden_act", "silu"));
+    TRY(expect_text(text, "mlp_hidden_act", "relu2"));
+    TRY(expect_text(text, "mamba_hidden_act", "silu"));
     for (const char* key : {"use_bias", "mlp_bias", "attention_bias", "mamba_proj_bias"})
         if (TRY(text.flag_or(key, false)))
             return fail(Fault::unsupported, text.field(key) + " must be false in this family");
     if (text.has("sliding_window"))
         return fail(Fault::unsupported, text.field("sliding_window") + " must be null in this family");
-    return refuse_unknown_arithmetic(text);
+    return refuse_unknown_arithmetic(text, harmless);
 }
 
 /// A bound of time_step_limit. Infinity stands in files as the bare word (read as null), as a string, as
