@@ -95,7 +95,7 @@ Result<ModelFolder> built_in_model() {
 std::string how_to_add_models() {
     const std::string folder = models_folder();
     return folder.empty() ? "there is no home folder to keep models in: $KAPITSA_MODELS names another"
-                          : "a folder under " + folder + " adds one";
+                          : "kapitsa import, or a folder under " + folder + ", adds one";
 }
 
 Result<ModelFolder> find_model(std::string_view wanted) {

@@ -144,15 +144,35 @@ Status GgufTranslation::rename_one(const std::string& from, std::string_view loc
     if (!found.row) return Done{};
     const std::string to = prefix + std::string(found.row->ours) + std::string(found.end);
     TRY(reshape(checkpoint_->tensors.at(from), found.row->shape));
+    checkpoint_->tensors.at(from).stored = found.row->stored;
+    return move(from, to);
+}
+
+Status GgufTranslation::move(const std::string& from, const std::string& to) {
     if (from == to) return Done{};
     if (checkpoint_->tensors.contains(to))
         return fail(Fault::corrupt_file, "tensor " + in_quotes(from) + " is there under another name, too");
     auto node = checkpoint_->tensors.extract(from);
     node.key() = to;
     node.mapped().name = to;
-    node.mapped().stored = found.row->stored;
     checkpoint_->tensors.insert(std::move(node));
     return Done{};
+}
+
+Status GgufTranslation::rename_all(std::string_view theirs, const std::string& ours) {
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : checkpoint_->tensors)
+        if (name.starts_with(theirs)) names.push_back(name);
+    for (const std::string& name : names) TRY(move(name, ours + name.substr(theirs.size())));
+    return Done{};
+}
+
+void GgufTranslation::repeat(const std::string& tensor, const std::string& as) {
+    const auto found = checkpoint_->tensors.find(tensor);
+    if (found == checkpoint_->tensors.end() || checkpoint_->tensors.contains(as)) return;
+    TensorEntry entry = found->second;
+    entry.name = as;
+    checkpoint_->tensors.emplace(as, std::move(entry));
 }
 
 Status GgufTranslation::split_rows(const std::string& tensor, std::span<const Part> parts) {

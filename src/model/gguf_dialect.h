@@ -51,6 +51,10 @@ public:
     /// `prefix` + ours. What it does not know stays as it is, and will be found to be left over.
     Status rename(std::span<const GgufName> names, const std::string& prefix);
     Status rename_block(std::uint32_t block, std::span<const GgufName> names, const std::string& prefix);
+    /// Gives all tensors whose names begin so another beginning.
+    Status rename_all(std::string_view theirs, const std::string& ours);
+    /// Says a tensor once more under another name, where there is none of that name.
+    void repeat(const std::string& tensor, const std::string& as);
     /// Cuts a matrix into matrices of these rows, which must be all it has.
     struct Part {
         std::string name;
@@ -59,6 +63,7 @@ public:
     Status split_rows(const std::string& tensor, std::span<const Part> parts);
 
 private:
+    Status move(const std::string& from, const std::string& to);
     Status rename_one(const std::string& from, std::string_view local, std::span<const GgufName> names,
                       const std::string& prefix);
 

@@ -162,6 +162,9 @@ Status read_feed_forward(const GgufTranslation& file, Json& config) {
 
 Status rename(GgufTranslation& file, const Layers& layers, const Json& config) {
     TRY(file.rename(outside, ""));
+    // Some files hold the vision tower as well.
+    TRY(file.rename_all("v.", "model.visual."));
+    TRY(file.rename_all("mm.", "model.visual.merger."));
     const std::uint64_t head_width = config["head_dim"].get<std::uint64_t>();
     const std::uint64_t queries = 2 * head_width * config["num_attention_heads"].get<std::uint64_t>(),
                         keys = head_width * config["num_key_value_heads"].get<std::uint64_t>();
@@ -179,6 +182,7 @@ Status rename(GgufTranslation& file, const Layers& layers, const Json& config) {
         TRY(rename_layer(i, "model.layers." + std::to_string(i) + ".", layers.attends[i]));
     for (std::uint32_t i = 0; i < layers.next_tokens; ++i) {
         TRY(file.rename_block(layers.trunk + i, of_next_tokens, "mtp."));
+        file.repeat("model.norm.weight", "mtp.norm.weight");  // the head's own may be left out
         TRY(rename_layer(layers.trunk + i, "mtp.layers." + std::to_string(i) + ".", true));
     }
     return Done{};
