@@ -33,7 +33,8 @@ struct Checkpoint {
     std::shared_ptr<const Gguf> gguf;  // the metadata of the first file, where the files are GGUF; else null
 
     std::uint64_t weight_bytes() const;  // of all tensors
-    /// The tokenizer. Read when asked for: a test of the arithmetic has none. Errors name the file or the key.
+    /// The tokenizer. Read when asked for: a test of the arithmetic has none. Errors name the file or the
+    /// key.
     Result<TokenizerDescription> tokenizer() const;
     /// The text of a named token of tokenizer_config ("bos_token", "eos_token"), a string or {"content":
     /// ...}; "" if none.

@@ -14,14 +14,14 @@ struct Route {
     In<float> bias;        // [experts] added to the logits, or null
     In<float> correction;  // [experts] added to a score where experts are chosen but not where they are
                            // weighed, or null
-    Out<uint> chosen;  // [rows, picks] the best first
+    Out<uint> chosen;      // [rows, picks] the best first
     Out<float>
         weights;  // [rows, picks] scale * score, or scale * score / (epsilon + sum of the chosen scores)
     uint rows, experts;
     uint picks;                // at most experts / groups * groups_kept
     uint groups, groups_kept;  // neighbouring experts form groups; those are kept whose best two experts' sum
                                // is best. 1 and 1: no groups. `groups` divides `experts`.
-    uint sigmoid;  // scores: 0 the softmax over all experts, 1 each logit's sigmoid
+    uint sigmoid;              // scores: 0 the softmax over all experts, 1 each logit's sigmoid
     uint normalise;
     float epsilon, scale;
 };

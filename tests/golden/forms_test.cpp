@@ -111,14 +111,14 @@ TEST_P(Forms, EightBitCodesAreNearTheReference) {
 
 // Logits here have a deviation of 4 to 5; the reference itself in bf16 arithmetic is off by up to 1.4 (rms)
 // where heads are narrow. With 8 bits 0.34, 0.38 and less than 0.3 were seen. The weights of these goldens
-// are bf16 as they come.
+// are bf16 as they come, but for Flint's sinks, which the form rounds: 7e-4 was seen.
 INSTANTIATE_TEST_SUITE_P(
     Of, Forms,
     testing::Values(Family{"Qwen35", "qwen3_5-dense", qwen3_5_reference, 5e-4, 2e-4, 0.6},
                     Family{"Qwen35Experts", "qwen3_5-moe", qwen3_5_reference, 5e-4, 2e-4, 0.6},
                     Family{"Qwen35WideHeads", "qwen3_5-mtp", qwen3_5_reference, 5e-4, 2e-4, 0.3},
                     Family{"Dory", "dory", dory_reference, 1e-4, 1e-4, 0.3},
-                    Family{"Flint", "flint", flint_reference, 1e-4, 1e-4, 0.3}),
+                    Family{"Flint", "flint", flint_reference, 1e-4, 2e-3, 0.3}),
     [](const auto& of) { return of.param.name; });
 
 }  // namespace

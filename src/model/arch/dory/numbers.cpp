@@ -73,9 +73,10 @@ Status read_blocks(const ConfigReader& config, Numbers& n) {
     n.blocks.loops = TRY(config.number("n_recurrent_loops", {1, loops_most}));
     const std::uint32_t layers = TRY(config.number("num_hidden_layers", {1, layers_most}));
     if (n.blocks.layers() != layers)
-        return fail(Fault::invalid_input, config.field("num_hidden_layers") + " is " +
-                                              std::to_string(layers) + "; the three blocks have " +
-                                              std::to_string(n.blocks.layers()) + " layers");
+        return fail(Fault::invalid_input,
+                    config.field("num_hidden_layers") + " is " + std::to_string(layers) +
+                        "; n_input_layers, n_recurrent_layers and n_output_layers add up to " +
+                        std::to_string(n.blocks.layers()));
     const std::string mode = TRY(config.text_or("recurrent_kv_cache_mode", "per_loop"));
     if (mode == "per_loop" || (mode == "last_loop" && n.blocks.loops == 1)) return Done{};
     if (mode == "last_loop")
