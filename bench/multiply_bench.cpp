@@ -68,8 +68,8 @@ int main(int count, char** arguments) {
     if (!backend) return 1;
     Measured measured{**backend};
     std::mt19937 random(1);
-    // No byte above 0x3f: no scale is then infinite or NaN.
-    for (uchar& byte : measured.bytes) byte = uchar(random() & 0x3f);
+    // Bytes of 0x20 to 0x3f: every scale that they may be read as is then an ordinary number.
+    for (uchar& byte : measured.bytes) byte = uchar(0x20 | (random() & 0x1f));
     const uchar* bytes = measured.bytes.data();
     const auto wanted = [&](std::string_view name) {
         return count == 1 ||

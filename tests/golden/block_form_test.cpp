@@ -116,7 +116,7 @@ const Convention conventions[] = {
          "group_size":16,"exclude_modules":["model.embed_tokens*"]}})",
      0.11, 0.95},
     {"ModelOptFp8", as_fp8_of_tensor, R"({"quant_method":"modelopt","quant_algo":"FP8"})", "", 0.03, 0.45},
-    {"ModelOptMxfp8", as_modelopt_mxfp8, R"({"quant_method":"modelopt","quant_algo":"MXFP8"})", "", 0.06,
+    {"ModelOptMxfp8", as_modelopt_mxfp8, R"({"quant_method":"modelopt","quant_algo":"MXFP8"})", "", 0.09,
      0.8},
     {"ModelOptMixed", as_mixed,
      R"({"quant_method":"modelopt","quant_algo":"MIXED_PRECISION","quantized_layers":{
