@@ -227,7 +227,7 @@ constexpr const char* changed = "model.layers.3.mlp.up_proj";
 
 /// The sentence with which the model is refused when one of its matrices is written otherwise.
 std::string refusal(const char* quantization_config,
-                    std::function<void(CheckpointWriter&, const Matrix&)> write) {
+                    const std::function<void(CheckpointWriter&, const Matrix&)>& write) {
     const TemporaryFolder folder;
     const Golden model("qwen3_5-dense/model.safetensors");
     CheckpointWriter writer;
@@ -248,7 +248,7 @@ std::string refusal(const char* quantization_config,
 }
 
 TEST(LoadBlockForms, RefusesTensorsThatDoNotFitEachOther) {
-    const auto expect = [](const std::string& part, auto write) {
+    const auto expect = [](const std::string& part, const auto& write) {
         const std::string message = refusal(modelopt_nvfp4, write);
         EXPECT_NE(message.find(changed + part), std::string::npos) << message;
     };
@@ -279,9 +279,8 @@ TEST(LoadBlockForms, RefusesTensorsThatDoNotFitEachOther) {
 }
 
 TEST(LoadBlockForms, RefusesScalesOfFp8InNoKnownShape) {
-    constexpr const char* config = R"({"quant_method":"fp8"})";
     const auto with_shape = [&](std::vector<std::uint64_t> shape) {
-        return refusal(config, [&](CheckpointWriter& to, const Matrix& m) {
+        return refusal(R"({"quant_method":"fp8"})", [&](CheckpointWriter& to, const Matrix& m) {
             std::uint64_t count = 1;
             for (const std::uint64_t extent : shape) count *= extent;
             to.add(m.module + ".weight", ElementType::f8_e4m3, {m.rows, m.columns},
