@@ -40,37 +40,42 @@ HWY_INLINE ByteVec bits_to_bytes(std::uint32_t bits, std::uint8_t set) {
     return hn::IfThenElseZero(hn::Eq(picked, mine), hn::Set(d, set));
 }
 
-/// Codes of a block on their way to floats.
-template <std::size_t count>
-struct CodeBytes {
-    HWY_ALIGN uchar at[count];
-    HWY_INLINE void put(std::size_t first, ByteVec codes) { hn::StoreU(codes, Bytes16(), at + first); }
-};
+/// Calls each(floats, place) with 16 codes, as many at a time as a vector of floats has lanes.
+template <class D, class Each>
+HWY_INLINE void widen16(D d8, hn::Vec<D> codes, Each each) {
+    const F d;
+    const hn::RebindToSigned<F> wide;
+    [[maybe_unused]] const hn::Rebind<hn::TFromD<D>, F> narrow;
+#if HWY_MAX_BYTES == 64
+    (void)d8;
+    each(hn::ConvertTo(d, hn::PromoteTo(wide, codes)), 0);
+#elif HWY_MAX_BYTES == 32
+    each(hn::ConvertTo(d, hn::PromoteTo(wide, hn::LowerHalf(narrow, codes))), 0);
+    each(hn::ConvertTo(d, hn::PromoteTo(wide, hn::UpperHalf(narrow, codes))), 8);
+    (void)d8;
+#else
+    HWY_ALIGN hn::TFromD<D> bytes[16];
+    hn::Store(codes, d8, bytes);
+    for (std::size_t i = 0; i < 16; i += hn::Lanes(d))
+        each(hn::ConvertTo(d, hn::PromoteTo(wide, hn::LoadU(narrow, bytes + i))), i);
+#endif
+}
 
 /// to[i] = scale * codes[i], the codes signed.
-HWY_INLINE void put_signed(const uchar* codes, std::size_t count, float scale, float* to) {
+HWY_INLINE void put_signed(ByteVec codes, float scale, float* to) {
     const F d;
-    const hn::Rebind<std::int8_t, F> narrow;
-    const hn::RebindToSigned<F> wide;
     const auto factor = hn::Set(d, scale);
-    for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
-        const auto v =
-            hn::PromoteTo(wide, hn::LoadU(narrow, reinterpret_cast<const std::int8_t*>(codes + i)));
-        hn::StoreU(hn::Mul(hn::ConvertTo(d, v), factor), d, to + i);
-    }
+    widen16(Signed16(), hn::BitCast(Signed16(), codes),
+            [&](FloatVec v, std::size_t i) HWY_ATTR { hn::StoreU(hn::Mul(v, factor), d, to + i); });
 }
 
 /// to[i] = scale * codes[i] + bias, the codes unsigned. The product is exact, so that a fused multiply-add
 /// rounds like a multiplication and an addition.
-HWY_INLINE void put_unsigned(const uchar* codes, std::size_t count, float scale, float bias, float* to) {
+HWY_INLINE void put_unsigned(ByteVec codes, float scale, float bias, float* to) {
     const F d;
-    const hn::Rebind<std::uint8_t, F> narrow;
-    const hn::RebindToSigned<F> wide;
     const auto factor = hn::Set(d, scale), more = hn::Set(d, bias);
-    for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
-        const auto v = hn::PromoteTo(wide, hn::LoadU(narrow, codes + i));
-        hn::StoreU(hn::MulAdd(hn::ConvertTo(d, v), factor, more), d, to + i);
-    }
+    widen16(Bytes16(), codes,
+            [&](FloatVec v, std::size_t i) HWY_ATTR { hn::StoreU(hn::MulAdd(v, factor, more), d, to + i); });
 }
 
 /// Decodes whole blocks that lie one behind the other.

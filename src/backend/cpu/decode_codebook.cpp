@@ -1,5 +1,5 @@
-// Decoders of the GGUF types with tables: the fast twins of kernels/blocks/codebook.h. Eight magnitudes are
-// one word from a table that is unpacked when this file is compiled; signs are put on with word arithmetic.
+// Decoders of the GGUF types with tables: the vector twins of kernels/blocks/codebook.h. Eight magnitudes are
+// one word of a table that is unpacked when this file is compiled.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/decode_codebook.cpp"
 #include "hwy/foreach_target.h"  // compiles this file once an instruction set
@@ -34,14 +34,6 @@ constexpr auto iq2_s_words = unpacked<std::uint64_t, iq2_byte>(blocks::iq2_s_gri
 constexpr auto iq3_xxs_words = unpacked<std::uint32_t, iq3_xxs_byte>(blocks::iq3_xxs_grid);
 constexpr auto iq3_s_words = unpacked<std::uint32_t, iq3_s_byte>(blocks::iq3_s_grid);
 
-/// Bytes of 0xff where a bit of the signs is set.
-constexpr auto sign_words = [] {
-    std::array<std::uint64_t, 256> words{};
-    for (std::size_t signs = 0; signs < 256; ++signs)
-        for (std::size_t j = 0; j < 8; ++j)
-            if (signs >> j & 1) words[signs] |= std::uint64_t(0xff) << 8 * j;
-    return words;
-}();
 constexpr auto even_signs_of = [] {
     std::array<uchar, 128> signs{};
     for (uint seven = 0; seven < 128; ++seven) signs[seven] = uchar(blocks::even_signs(seven));
@@ -57,99 +49,105 @@ namespace kapitsa::cpu::HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR  // without vectors, decode_plain.cpp does it
 using blocks::half_at;
 
-/// Eight magnitudes, 1 to 127 each, with their signs. (A byte's complement plus one carries nowhere: it is at
-/// most 254 + 1.)
-HWY_INLINE void put_eight(std::uint64_t magnitudes, std::uint32_t signs, uchar* to) {
-    const std::uint64_t minus = sign_words[signs];
-    const std::uint64_t bytes = (magnitudes ^ minus) + (minus & 0x0101010101010101u);
-    std::memcpy(to, &bytes, 8);
+/// Sixteen magnitudes, of two patterns or of four. (Put together in registers: a vector that is loaded from
+/// what was just stored in pieces waits for them.)
+HWY_INLINE ByteVec joined(std::uint64_t first, std::uint64_t second) {
+    const hn::FixedTag<std::uint64_t, 2> d;
+    return hn::BitCast(Bytes16(), hn::InterleaveLower(d, hn::Set(d, first), hn::Set(d, second)));
 }
-HWY_INLINE std::uint64_t two_words(std::uint32_t low, std::uint32_t high) {
-    return low | std::uint64_t(high) << 32;
+HWY_INLINE ByteVec joined(const std::uint32_t& w0, const std::uint32_t& w1, const std::uint32_t& w2,
+                          const std::uint32_t& w3) {
+    const hn::FixedTag<std::uint32_t, 4> d;
+    const hn::FixedTag<std::uint64_t, 2> pairs;
+    const auto first = hn::InterleaveLower(d, hn::Set(d, w0), hn::Set(d, w1)),
+               second = hn::InterleaveLower(d, hn::Set(d, w2), hn::Set(d, w3));
+    return hn::BitCast(Bytes16(),
+                       hn::InterleaveLower(pairs, hn::BitCast(pairs, first), hn::BitCast(pairs, second)));
+}
+HWY_INLINE ByteVec with_signs(ByteVec magnitudes, std::uint32_t signs) {
+    const auto minus = bits_to_bytes(signs, 0xff);
+    return hn::Sub(hn::Xor(magnitudes, minus), minus);
+}
+/// Those of 16 values, from 14 bits.
+HWY_INLINE std::uint32_t two_even_signs(std::uint32_t bits) {
+    return even_signs_of[bits & 127] | even_signs_of[bits >> 7 & 127] << 8;
 }
 
 HWY_INLINE void iq4_xs(const uchar* block, float* to) {
     const float d = half_at(block);
     for (uint k = 0; k < 8; ++k) {
-        CodeBytes<32> codes;
         const auto v = load16(block + 8 + 16 * k);
-        codes.put(0, look_up(blocks::iq4_levels, low_nibbles(v)));
-        codes.put(16, look_up(blocks::iq4_levels, high_nibbles(v)));
-        put_signed(codes.at, 32, d * float(blocks::IQ4_XS::scale(block, k)), to + 32 * k);
+        const float scale = d * float(blocks::IQ4_XS::scale(block, k));
+        put_signed(look_up(blocks::iq4_levels, low_nibbles(v)), scale, to + 32 * k);
+        put_signed(look_up(blocks::iq4_levels, high_nibbles(v)), scale, to + 32 * k + 16);
     }
 }
 
 HWY_INLINE void iq2_xxs(const uchar* block, float* to) {
     const float d = half_at(block);
-    for (std::size_t k = 0; k < 8; ++k) {
-        CodeBytes<32> codes;
+    for (std::size_t k = 0; k < 8; ++k, to += 32) {
         const uchar* part = block + 2 + 8 * k;
         const std::uint32_t word = blocks::word_at(part + 4);
-        for (std::size_t l = 0; l < 4; ++l)
-            put_eight(iq2_xxs_words[part[l]], even_signs_of[word >> 7 * l & 127], codes.at + 8 * l);
-        put_signed(codes.at, 32, blocks::IQ2_XXS::scale(d, word >> 28), to + 32 * k);
+        const float scale = blocks::IQ2_XXS::scale(d, word >> 28);
+        put_signed(with_signs(joined(iq2_xxs_words[part[0]], iq2_xxs_words[part[1]]), two_even_signs(word)),
+                   scale, to);
+        put_signed(
+            with_signs(joined(iq2_xxs_words[part[2]], iq2_xxs_words[part[3]]), two_even_signs(word >> 14)),
+            scale, to + 16);
     }
 }
 
-/// A nibble of scale to 16 values.
-HWY_INLINE void put_pair(const CodeBytes<32>& codes, float d, std::uint32_t scales, float* to) {
-    put_signed(codes.at, 16, blocks::IQ2_XXS::scale(d, scales & 15), to);
-    put_signed(codes.at + 16, 16, blocks::IQ2_XXS::scale(d, scales >> 4), to + 16);
+/// Scale l of the two in a byte.
+HWY_INLINE float pair_scale(float d, std::uint32_t scales, std::size_t l) {
+    return blocks::IQ2_XXS::scale(d, scales >> 4 * l & 15);
 }
 
 HWY_INLINE void iq2_xs(const uchar* block, float* to) {
     const float d = half_at(block);
-    for (std::size_t k = 0; k < 8; ++k) {
-        CodeBytes<32> codes;
-        for (std::size_t l = 0; l < 4; ++l) {
-            const uchar* pair = block + 2 + 8 * k + 2 * l;
-            const std::uint32_t code = pair[0] | pair[1] << 8;
-            put_eight(iq2_xs_words[code & 511], even_signs_of[code >> 9], codes.at + 8 * l);
-        }
-        put_pair(codes, d, block[66 + k], to + 32 * k);
+    for (std::size_t i = 0; i < 16; ++i, to += 16) {  // 16 values
+        const std::uint32_t codes = blocks::word_at(block + 2 + 4 * i);
+        const std::uint32_t signs = two_even_signs((codes >> 9 & 127) | codes >> 25 << 7);
+        put_signed(with_signs(joined(iq2_xs_words[codes & 511], iq2_xs_words[codes >> 16 & 511]), signs),
+                   pair_scale(d, block[66 + i / 2], i % 2), to);
     }
 }
 
 HWY_INLINE void iq2_s(const uchar* block, float* to) {
     const float d = half_at(block);
-    for (std::size_t k = 0; k < 8; ++k) {
-        CodeBytes<32> codes;
-        for (std::size_t l = 0; l < 4; ++l) {
-            const std::uint32_t upper = block[66 + k] >> 2 * l & 3;
-            put_eight(iq2_s_words[block[2 + 4 * k + l] | upper << 8], block[34 + 4 * k + l],
-                      codes.at + 8 * l);
-        }
-        put_pair(codes, d, block[74 + k], to + 32 * k);
+    for (std::size_t i = 0; i < 16; ++i, to += 16) {
+        const std::uint32_t upper = block[66 + i / 2] >> 4 * (i % 2);
+        const std::uint32_t first = block[2 + 2 * i] | (upper & 3) << 8,
+                            second = block[3 + 2 * i] | (upper >> 2 & 3) << 8;
+        put_signed(with_signs(joined(iq2_s_words[first], iq2_s_words[second]),
+                              block[34 + 2 * i] | block[35 + 2 * i] << 8),
+                   pair_scale(d, block[74 + i / 2], i % 2), to);
     }
 }
 
 HWY_INLINE void iq3_xxs(const uchar* block, float* to) {
     const float d = half_at(block);
-    for (std::size_t k = 0; k < 8; ++k) {
-        CodeBytes<32> codes;
-        const uchar* part = block + 2 + 8 * k;
-        const std::uint32_t word = blocks::word_at(block + 66 + 4 * k);
-        for (std::size_t l = 0; l < 4; ++l)
-            put_eight(two_words(iq3_xxs_words[part[2 * l]], iq3_xxs_words[part[2 * l + 1]]),
-                      even_signs_of[word >> 7 * l & 127], codes.at + 8 * l);
-        put_signed(codes.at, 32, d * (0.5f + float(word >> 28)) * 0.5f, to + 32 * k);
+    for (std::size_t i = 0; i < 16; ++i, to += 16) {
+        const uchar* part = block + 2 + 4 * i;
+        const std::uint32_t word = blocks::word_at(block + 66 + 4 * (i / 2));
+        put_signed(with_signs(joined(iq3_xxs_words[part[0]], iq3_xxs_words[part[1]], iq3_xxs_words[part[2]],
+                                     iq3_xxs_words[part[3]]),
+                              two_even_signs(word >> 14 * (i % 2))),
+                   d * (0.5f + float(word >> 28)) * 0.5f, to);
     }
 }
 
 HWY_INLINE void iq3_s(const uchar* block, float* to) {
     const float d = half_at(block);
-    for (std::size_t k = 0; k < 8; ++k) {
-        CodeBytes<32> codes;
-        const uchar* part = block + 2 + 8 * k;
-        const std::uint32_t ninths = block[66 + k];
-        for (std::size_t l = 0; l < 4; ++l) {
-            const std::uint32_t first = part[2 * l] | (ninths >> 2 * l & 1) << 8,
-                                second = part[2 * l + 1] | (ninths >> (2 * l + 1) & 1) << 8;
-            put_eight(two_words(iq3_s_words[first], iq3_s_words[second]), block[74 + 4 * k + l],
-                      codes.at + 8 * l);
-        }
-        const std::uint32_t nibble = block[106 + k / 2] >> 4 * (k % 2) & 15;
-        put_signed(codes.at, 32, d * float(1 + 2 * nibble), to + 32 * k);
+    for (std::size_t i = 0; i < 16; ++i, to += 16) {
+        const uchar* part = block + 2 + 4 * i;
+        const std::uint32_t ninths = block[66 + i / 2] >> 4 * (i % 2);
+        const auto word = [&](std::size_t n) -> const std::uint32_t& {
+            return iq3_s_words[part[n] | (ninths >> n & 1) << 8];
+        };
+        const std::uint32_t nibble = block[106 + i / 4] >> 4 * (i / 2 % 2) & 15;
+        put_signed(with_signs(joined(word(0), word(1), word(2), word(3)),
+                              block[74 + 2 * i] | block[75 + 2 * i] << 8),
+                   d * float(1 + 2 * nibble), to);
     }
 }
 

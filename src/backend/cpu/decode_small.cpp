@@ -11,81 +11,82 @@ namespace kapitsa::cpu::HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR  // without vectors, decode_plain.cpp does it
 using blocks::half_at;
 
-/// 32 codes in the halves of 16 bytes.
-HWY_INLINE void put_halves(const uchar* from, CodeBytes<32>& codes) {
+/// Codes of 4 bits with a fifth: put(codes, place) with the values of the low nibbles, then of the high ones.
+template <typename Put>
+HWY_INLINE void with_fifths(const uchar* from, std::uint32_t fifths, Put put) {
     const auto v = load16(from);
-    codes.put(0, low_nibbles(v));
-    codes.put(16, high_nibbles(v));
+    put(hn::Or(low_nibbles(v), bits_to_bytes(fifths, 16)), 0);
+    put(hn::Or(high_nibbles(v), bits_to_bytes(fifths >> 16, 16)), 16);
 }
-HWY_INLINE void put_fifths(const uchar* from, std::uint32_t fifths, std::uint8_t less, CodeBytes<32>& codes) {
-    const auto v = load16(from), take = hn::Set(Bytes16(), less);
-    codes.put(0, hn::Sub(hn::Or(low_nibbles(v), bits_to_bytes(fifths, 16)), take));
-    codes.put(16, hn::Sub(hn::Or(high_nibbles(v), bits_to_bytes(fifths >> 16, 16)), take));
-}
-HWY_INLINE void put_looked_up(const uchar* from, const signed char* table, CodeBytes<32>& codes) {
+HWY_INLINE void put_looked_up(const uchar* from, const signed char* table, float scale, float* to) {
     const auto v = load16(from);
-    codes.put(0, look_up(table, low_nibbles(v)));
-    codes.put(16, look_up(table, high_nibbles(v)));
+    put_signed(look_up(table, low_nibbles(v)), scale, to);
+    put_signed(look_up(table, high_nibbles(v)), scale, to + 16);
 }
 
 HWY_INLINE void q4_0(const uchar* block, float* to) {
-    CodeBytes<32> codes;
+    const float d = half_at(block);
     const auto v = load16(block + 2), eight = hn::Set(Bytes16(), 8);
-    codes.put(0, hn::Sub(low_nibbles(v), eight));
-    codes.put(16, hn::Sub(high_nibbles(v), eight));
-    put_signed(codes.at, 32, half_at(block), to);
+    put_signed(hn::Sub(low_nibbles(v), eight), d, to);
+    put_signed(hn::Sub(high_nibbles(v), eight), d, to + 16);
 }
 
 HWY_INLINE void q4_1(const uchar* block, float* to) {
-    CodeBytes<32> codes;
-    put_halves(block + 4, codes);
-    put_unsigned(codes.at, 32, half_at(block), half_at(block + 2), to);
+    const float d = half_at(block), m = half_at(block + 2);
+    const auto v = load16(block + 4);
+    put_unsigned(low_nibbles(v), d, m, to);
+    put_unsigned(high_nibbles(v), d, m, to + 16);
 }
 
 HWY_INLINE void q5_0(const uchar* block, float* to) {
-    CodeBytes<32> codes;
-    put_fifths(block + 6, blocks::word_at(block + 2), 16, codes);
-    put_signed(codes.at, 32, half_at(block), to);
+    const float d = half_at(block);
+    const auto less = hn::Set(Bytes16(), 16);
+    with_fifths(block + 6, blocks::word_at(block + 2),
+                [&](ByteVec codes, std::size_t i) HWY_ATTR { put_signed(hn::Sub(codes, less), d, to + i); });
 }
 
 HWY_INLINE void q5_1(const uchar* block, float* to) {
-    CodeBytes<32> codes;
-    put_fifths(block + 8, blocks::word_at(block + 4), 0, codes);
-    put_unsigned(codes.at, 32, half_at(block), half_at(block + 2), to);
+    const float d = half_at(block), m = half_at(block + 2);
+    with_fifths(block + 8, blocks::word_at(block + 4),
+                [&](ByteVec codes, std::size_t i) HWY_ATTR { put_unsigned(codes, d, m, to + i); });
 }
 
-HWY_INLINE void q8_0(const uchar* block, float* to) { put_signed(block + 2, 32, half_at(block), to); }
+HWY_INLINE void q8_0(const uchar* block, float* to) {
+    const float d = half_at(block);
+    put_signed(load16(block + 2), d, to);
+    put_signed(load16(block + 18), d, to + 16);
+}
 
 HWY_INLINE void q1_0(const uchar* block, float* to) {
-    CodeBytes<128> codes;
+    const float d = half_at(block);
     const auto one = hn::Set(Bytes16(), 1);
     for (std::size_t i = 0; i < 8; ++i)  // 2 or 0, less 1
-        codes.put(16 * i, hn::Sub(bits_to_bytes(block[2 + 2 * i] | block[3 + 2 * i] << 8, 2), one));
-    put_signed(codes.at, 128, half_at(block), to);
+        put_signed(hn::Sub(bits_to_bytes(block[2 + 2 * i] | block[3 + 2 * i] << 8, 2), one), d, to + 16 * i);
 }
 
 HWY_INLINE void q2_0(const uchar* block, float* to) {
-    CodeBytes<64> codes;
-    for (std::size_t i = 0; i < 16; ++i) {
-        const std::uint32_t b = block[2 + i];
-        const std::uint32_t four = (b & 3) | (b & 12) << 6 | (b & 48) << 12 | (b & 192) << 18;
-        std::memcpy(codes.at + 4 * i, &four, 4);
-    }
-    for (std::size_t i = 0; i < 64; i += 16)
-        codes.put(i, hn::Sub(load16(codes.at + i), hn::Set(Bytes16(), 1)));
-    put_signed(codes.at, 64, half_at(block), to);
+    const Bytes16 b;
+    const float d = half_at(block);
+    const auto one = hn::Set(b, 1), three = hn::Set(b, 3), v = load16(block + 2);
+    // Value 4 j + k is pair k of byte j: the four pairs of every byte, brought together again.
+    const auto p0 = hn::And(v, three), p1 = hn::And(hn::ShiftRight<2>(v), three),
+               p2 = hn::And(hn::ShiftRight<4>(v), three), p3 = hn::ShiftRight<6>(v);
+    const hn::Repartition<std::uint16_t, Bytes16> w;
+    const auto put = [&](ByteVec first, ByteVec second, std::size_t i) HWY_ATTR {
+        const auto x = hn::BitCast(w, first), y = hn::BitCast(w, second);
+        put_signed(hn::Sub(hn::BitCast(b, hn::InterleaveLower(w, x, y)), one), d, to + i);
+        put_signed(hn::Sub(hn::BitCast(b, hn::InterleaveUpper(w, x, y)), one), d, to + i + 16);
+    };
+    put(hn::InterleaveLower(b, p0, p1), hn::InterleaveLower(b, p2, p3), 0);
+    put(hn::InterleaveUpper(b, p0, p1), hn::InterleaveUpper(b, p2, p3), 32);
 }
 
 HWY_INLINE void iq4_nl(const uchar* block, float* to) {
-    CodeBytes<32> codes;
-    put_looked_up(block + 2, blocks::iq4_levels, codes);
-    put_signed(codes.at, 32, half_at(block), to);
+    put_looked_up(block + 2, blocks::iq4_levels, half_at(block), to);
 }
 
 HWY_INLINE void mxfp4(const uchar* block, float* to) {
-    CodeBytes<32> codes;
-    put_looked_up(block + 1, blocks::e2m1_doubled, codes);
-    put_signed(codes.at, 32, blocks::e8m0(block[0]) * 0.5f, to);
+    put_looked_up(block + 1, blocks::e2m1_doubled, blocks::e8m0(block[0]) * 0.5f, to);
 }
 
 /// The matrix's factor comes last.
@@ -93,21 +94,21 @@ void decode_nvfp4(const BlockRow& row, std::size_t first, std::size_t count, flo
     using Block = blocks::GgufNVFP4;
     const F d;
     const Bytes16 b;
-    const auto factor = hn::Set(d, row.factors[0]);
+    const float factor = row.factors[0];
     const uchar* block = row.blocks + first / Block::values * Block::bytes;
     for (std::size_t i = 0; i < count; i += Block::values, block += Block::bytes, to += Block::values) {
-        CodeBytes<64> codes;
         for (std::size_t pair = 0; pair < 2; ++pair) {  // of sub-blocks: 8 bytes each
             const auto v = load16(block + 4 + 16 * pair);
             const auto low = look_up(blocks::e2m1_doubled, low_nibbles(v)),
                        high = look_up(blocks::e2m1_doubled, high_nibbles(v));
-            codes.put(32 * pair, hn::ConcatLowerLower(b, high, low));
-            codes.put(32 * pair + 16, hn::ConcatUpperUpper(b, high, low));
+            const uchar* scales = block + 2 * pair;
+            put_signed(hn::ConcatLowerLower(b, high, low), blocks::ue4m3(scales[0]) * 0.5f, to + 32 * pair);
+            put_signed(hn::ConcatUpperUpper(b, high, low), blocks::ue4m3(scales[1]) * 0.5f,
+                       to + 32 * pair + 16);
         }
-        for (std::size_t k = 0; k < 4; ++k)
-            put_signed(codes.at + 16 * k, 16, blocks::ue4m3(block[k]) * 0.5f, to + 16 * k);
+        if (factor == 1) continue;
         for (std::size_t k = 0; k < Block::values; k += hn::Lanes(d))
-            hn::StoreU(hn::Mul(hn::LoadU(d, to + k), factor), d, to + k);
+            hn::StoreU(hn::Mul(hn::LoadU(d, to + k), hn::Set(d, factor)), d, to + k);
     }
 }
 
