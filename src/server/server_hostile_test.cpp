@@ -299,12 +299,14 @@ TEST_F(Hostile, AnExpectationIsReadInAnyCaseAndOnlyThatOneIsMet) {
     script->on_submit = always_say("hello");
     serve();
     RawClient client(server->port());
-    const std::string request = post(chat_path, chat(), "expect: 100-Continue\r\n");
-    const auto body = request.find("\r\n\r\n") + 4;
-    client.send(request.substr(0, body));
-    EXPECT_EQ(client.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
-    client.send(request.substr(body));
-    EXPECT_THAT(client.read_response(), HasSubstr("hello"));
+    for (const char* asks : {"Expect: 100-continue\r\n", "expect: 100-Continue\r\n"}) {
+        const std::string request = post(chat_path, chat(), asks);
+        const auto body = request.find("\r\n\r\n") + 4;
+        client.send(request.substr(0, body));
+        EXPECT_EQ(client.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+        client.send(request.substr(body));
+        EXPECT_THAT(client.read_response(), HasSubstr("hello"));
+    }
     client.send(get("/health", "Expect: coffee\r\n"));
     EXPECT_THAT(client.read_response(), StartsWith("HTTP/1.1 417 Expectation Failed\r\n"));
     client.send(post(chat_path, chat(), "Expect: 100-continue, coffee\r\n"));
