@@ -61,10 +61,11 @@ TEST(BlockForms, HaveTheValuesOfTheGoldens) {
 TEST(BlockForms, ReadTheSmallFloatsOfScales) {
     const auto table = Golden("quant/nvfp4_fp8.safetensors").floats("e4m3_table").values;
     for (uint code = 0; code < 256; ++code) {
-        if ((code & 127) == 127)
+        if ((code & 127) == 127) {
             EXPECT_TRUE(std::isnan(blocks::e4m3(code)));
-        else
+        } else {
             EXPECT_EQ(bits(std::vector{blocks::e4m3(code)}), bits(std::vector{table[code]})) << code;
+        }
         if (code < 255) EXPECT_EQ(blocks::e8m0(code), std::ldexp(1.0f, int(code) - 127));
     }
     EXPECT_TRUE(std::isnan(blocks::e8m0(255)));
