@@ -61,13 +61,12 @@ TEST(BlockForms, HaveTheValuesOfTheGoldens) {
 TEST(BlockForms, ReadTheSmallFloatsOfScales) {
     const auto table = Golden("quant/nvfp4_fp8.safetensors").floats("e4m3_table").values;
     for (uint code = 0; code < 256; ++code) {
-        if ((code & 127) == 127) {
+        if ((code & 127) == 127)
             EXPECT_TRUE(std::isnan(blocks::e4m3(code)));
-        } else {
+        else
             EXPECT_EQ(bits(std::vector{blocks::e4m3(code)}), bits(std::vector{table[code]})) << code;
-        }
-        if (code < 255) EXPECT_EQ(blocks::e8m0(code), std::ldexp(1.0f, int(code) - 127));
     }
+    for (uint code = 0; code < 255; ++code) EXPECT_EQ(blocks::e8m0(code), std::ldexp(1.0f, int(code) - 127));
     EXPECT_TRUE(std::isnan(blocks::e8m0(255)));
     EXPECT_EQ(blocks::ue4m3(0x7f), 0.0f);
     EXPECT_EQ(blocks::ue4m3(0xfe), 448.0f);
