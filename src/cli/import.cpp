@@ -60,13 +60,14 @@ std::string type_shares(const Checkpoint& checkpoint) {
     return text;
 }
 
-std::uint64_t parameters(const Checkpoint& checkpoint) {
+std::string parameters_text(const Checkpoint& checkpoint) {
     std::uint64_t count = 0;
     for (const auto& [name, tensor] : checkpoint.tensors) {
         const ElementForm form = element_form(tensor.type);
         count += tensor.bytes.size() / form.bytes * form.values;
     }
-    return count;
+    return count < 1'000'000'000 ? fmt::format("{:.1f} million parameters", double(count) / 1e6)
+                                 : fmt::format("{:.2f} billion parameters", double(count) / 1e9);
 }
 
 /// Opens all of the model that can be opened without computing: tensors by name and shape, tokenizer,
@@ -80,10 +81,9 @@ Result<ModelCost> check(const Checkpoint& checkpoint) {
 
 std::string report(const Checkpoint& checkpoint, const ModelCost& cost) {
     const std::string_view title = checkpoint.gguf->text("general.name");
-    std::string text =
-        fmt::format("  {}{}, {:.2f} billion parameters, {}\n", title.empty() ? "" : std::string(title) + ": ",
-                    checkpoint.gguf->text("general.architecture"), double(parameters(checkpoint)) / 1e9,
-                    type_shares(checkpoint));
+    std::string text = fmt::format("  {}{}, {}, {}\n", title.empty() ? "" : std::string(title) + ": ",
+                                   checkpoint.gguf->text("general.architecture"), parameters_text(checkpoint),
+                                   type_shares(checkpoint));
     text += fmt::format("  in memory: {:.1f} MB of weights, {:.2f} MB for every 1000 tokens of context",
                         double(cost.weight_bytes) / 1e6, double(cost.token_bytes) * 1000 / 1e6);
     if (cost.sequence_bytes > 0)
