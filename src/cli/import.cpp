@@ -151,7 +151,7 @@ extern const Command import_command{
 extern const Command rm{"rm", "Removes an imported model",
                         "What was linked or referred to stays where it came from; what was copied is gone.\n"
                         "\n"
-                        "Example:\n"
+                        "Examples:\n"
                         "  kapitsa rm clever\n",
                         setup_rm};
 

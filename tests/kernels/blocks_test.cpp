@@ -139,7 +139,10 @@ TEST_P(Blocks, GiveTheSameBitsWithAnyNumberOfThreads) {
 
 TEST_P(Blocks, OfExpertsGiveEachGroupTheBitsOfItsOwnMatrix) {
     const std::vector<ExpertGroup> groups{{2, 0, 1}, {0, 1, 6}, {1, 7, 2}};
-    for (const auto form : {BlockForm::q4_k, BlockForm::nvfp4, BlockForm::fp8, BlockForm::gguf_nvfp4}) {
+    for (uint number = 0; number < block_form_count; ++number) {
+        const auto form = BlockForm(number);
+        const bool has_factors =
+            form == BlockForm::nvfp4 || form == BlockForm::gguf_nvfp4 || form == BlockForm::fp8;
         const std::size_t columns = 768, outputs = 35, rows = 9;
         const auto x = random_floats(rows * columns, 4);
         Lab lab(GetParam(), 2);
@@ -148,7 +151,7 @@ TEST_P(Blocks, OfExpertsGiveEachGroupTheBitsOfItsOwnMatrix) {
         std::vector<MultiplyBlocks::Part> parts(3);
         for (uint e = 0; e < 3; ++e) {
             matrices.push_back(BlockMatrix::random(form, outputs, columns, 70 * e));
-            if (form != BlockForm::q4_k) matrices.back().factors = {0.3f + 0.2f * float(e)};
+            if (has_factors) matrices.back().factors = {0.3f + 0.2f * float(e)};
             set_weights(lab, args.matrix, parts[e], matrices.back());
         }
         args.matrix.x = lab.give(x);
