@@ -82,6 +82,16 @@ TEST_F(Import, AFileIsLinkedFoundAndRemovedWithoutTouchingTheOriginal) {
     EXPECT_EQ(run({"rm", "some-model"}), exit_code(Fault::invalid_input));
 }
 
+TEST_F(Import, TheBuiltInModelKeepsItsNameAndItsPlace) {
+    const std::string file = (downloads_ / "a.gguf").string();
+    model().write(file);
+    EXPECT_EQ(run({"import", file.c_str(), "--name", "tiny"}), exit_code(Fault::invalid_input));
+    EXPECT_FALSE(fs::exists(models_ / "tiny"));
+    const Status removed = remove_model("tiny");
+    ASSERT_FALSE(removed);
+    EXPECT_THAT(removed.error().message, HasSubstr("built-in model"));
+}
+
 TEST_F(Import, PartsStayTogether) {
     model().write_parts((downloads_ / "cut").string(), 3);
     ASSERT_EQ(run({"import", (downloads_ / "cut-00002-of-00003.gguf").c_str()}), 0);

@@ -14,8 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* built_in_name = "tiny";
-
 std::string environment(const char* name) {
     const char* value = std::getenv(name);
     return value ? value : "";
@@ -61,12 +59,12 @@ std::unexpected<Error> no_model(const fs::path& path, const std::string& reason)
     std::error_code failed;
     const fs::path around = path.parent_path();
     const bool inside = !around.empty() && fs::exists(path, failed) && look_at(around);
-    return fail(
-        Fault::invalid_input,
-        path.string() + " " + reason + ": " +
-            (inside ? "the model is the folder it lies in, -m " + around.string()
-                    : "a model is a folder with config.json, tokenizer.json and model*.safetensors; kapitsa "
-                      "list shows those of this machine"));
+    return fail(Fault::invalid_input,
+                path.string() + " " + reason + ": " +
+                    (inside ? "the model is the folder it lies in, -m " + around.string()
+                            : "a model is a GGUF file, or a folder with config.json, tokenizer.json and "
+                              "model*.safetensors; "
+                              "kapitsa list shows those of this machine"));
 }
 
 }  // namespace
@@ -115,7 +113,7 @@ Result<ModelFolder> find_model(std::string_view wanted) {
         if (gguf_name(file) == wanted)
             if (auto model = gguf_model(file)) return *model;
     if (is_name && wanted == built_in_name) return built_in_model();
-    if (there) return no_model(path, "is a file and no folder");
+    if (there) return no_model(path, "is a file and no folder, and does not begin as GGUF files do");
     if (!is_name && failed && status.type() != fs::file_type::not_found)
         return no_model(path, "cannot be looked at (" + failed.message() + ")");
     if (!is_name) return no_model(path, "is not there");

@@ -25,6 +25,8 @@ std::string models_folder();
 /// Half a sentence that says where a model is put to be found by its name.
 std::string how_to_add_models();
 
+constexpr std::string_view built_in_name = "tiny";
+
 /// The built-in model: <prefix>/share/kapitsa/models/tiny of an installed program, else the one of the
 /// checkout that the program was built from.
 Result<ModelFolder> built_in_model();

@@ -64,7 +64,7 @@ Result<std::string> digest_in(const fs::path& manifest) {
                 return found != layer.end() && found->is_string() ? found->get<std::string>() : "";
             };
             if (text("mediaType") != model_layer) continue;
-            const std::string digest = text("digest");
+            std::string digest = text("digest");
             if (digest.starts_with("sha256:") && is_plain(digest.substr(7))) return digest;
         }
     return fail(Fault::corrupt_file, manifest.string() + " is no manifest of Ollama: no layer is a model");

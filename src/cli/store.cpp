@@ -165,6 +165,9 @@ std::string store_name(std::string_view wanted) {
 
 Result<Kept> keep_model(const std::vector<std::string>& files, const std::string& name, bool copy) {
     const fs::path folder = TRY(place_of(name));
+    if (name == built_in_name)
+        return fail(Fault::invalid_input,
+                    name + " is the built-in model: --name gives this one another name");
     std::error_code error;
     if (fs::exists(fs::symlink_status(folder, error)))
         return fail(Fault::invalid_input, "a model is called " + name +
@@ -195,7 +198,11 @@ Result<Kept> keep_model(const std::vector<std::string>& files, const std::string
 Status remove_model(const std::string& name) {
     const fs::path folder = TRY(place_of(name));
     std::error_code error;
-    if (!fs::exists(fs::symlink_status(folder, error)))
+    const bool there = fs::exists(fs::symlink_status(folder, error));
+    if (!there && name == built_in_name)
+        return fail(Fault::invalid_input,
+                    name + " is the built-in model, which comes with the program and stays");
+    if (!there)
         return fail(Fault::invalid_input, "no model is called " + name + " in " + models_folder() +
                                               ": kapitsa list shows what is here");
     if (fs::is_symlink(fs::symlink_status(folder, error)) || !fs::is_regular_file(folder / note_name, error))

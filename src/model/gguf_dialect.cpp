@@ -181,7 +181,7 @@ Status GgufTranslation::split_rows(const std::string& tensor, std::span<const Pa
     const TensorEntry whole = found->second;
     std::uint64_t rows = 0;
     for (const Part& part : parts) rows += part.rows;
-    if (whole.shape.size() != 2 || whole.shape[0] != rows)
+    if (rows == 0 || whole.shape.size() != 2 || whole.shape[0] != rows)
         return fail(Fault::corrupt_file,
                     "tensor " + in_quotes(tensor) + " is no matrix of " + std::to_string(rows) + " rows");
     const std::uint64_t row_bytes = whole.bytes.size() / rows;

@@ -221,7 +221,7 @@ private:
         layer.feed_forward = TRY(FeedForward::load(
             weights, block + unconfirmed::feed_forward,
             {.width = n.width, .inner = n.inner, .experts = own.dense ? Experts::Numbers{} : n.experts}));
-        layers_.push_back(std::move(layer));
+        layers_.push_back(layer);
         return Done{};
     }
 
