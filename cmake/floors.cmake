@@ -43,14 +43,20 @@ function(kapitsa_program name folder)
     endif()
 endfunction()
 
-# kapitsa_architectures(FOLDER): writes architectures.inc, a row for each file in src/FOLDER/arch. The file's name is the
-# architecture's name; there is no other list to keep.
+# kapitsa_architectures(FOLDER): writes architectures.inc, a row for each file in src/FOLDER/arch, and gguf_dialects.inc,
+# a row for each in src/FOLDER/arch/gguf. The file's name is the name of what it defines; there is no other list to keep.
 function(kapitsa_architectures folder)
-    file(GLOB files CONFIGURE_DEPENDS src/${folder}/arch/*.cpp)
+    kapitsa_rows(src/${folder}/arch ARCHITECTURE architectures.inc)
+    kapitsa_rows(src/${folder}/arch/gguf GGUF_DIALECT gguf_dialects.inc)
+endfunction()
+
+# kapitsa_rows(FOLDER MACRO FILE): writes FILE, MACRO(stem) for each source file of the folder.
+function(kapitsa_rows folder macro name)
+    file(GLOB files CONFIGURE_DEPENDS ${folder}/*.cpp)
     set(rows "")
     foreach(path ${files})
         get_filename_component(stem ${path} NAME_WE)
-        string(APPEND rows "ARCHITECTURE(${stem})\n")
+        string(APPEND rows "${macro}(${stem})\n")
     endforeach()
-    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/architectures.inc CONTENT "${rows}")
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/${name} CONTENT "${rows}")
 endfunction()

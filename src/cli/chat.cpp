@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -120,10 +121,10 @@ private:
         const auto speed = [](std::uint32_t tokens, double seconds) {
             return seconds > 0 ? tokens / seconds : 0.0;
         };
-        speaker.note(fmt::format("[prompt {} tokens, {} of them known, {:.1f}/s; answer {} tokens, {:.1f}/s]",
-                                 usage.prompt_tokens, usage.cached_tokens,
-                                 speed(usage.prompt_tokens - usage.cached_tokens, timings.prefill_seconds),
-                                 usage.reply_tokens, speed(usage.reply_tokens, timings.decode_seconds)));
+        speaker.note(fmt::format(
+            "[prompt {} tokens, {} of them known, {:.1f}/s; answer {} tokens, {:.1f}/s]", usage.prompt_tokens,
+            usage.cached_tokens, speed(usage.prompt_tokens - usage.cached_tokens, timings.prefill_seconds),
+            usage.reply_tokens, speed(std::max(usage.reply_tokens, 1u) - 1, timings.decode_seconds)));
     }
 
     ModelService& service_;

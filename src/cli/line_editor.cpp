@@ -147,6 +147,8 @@ LineEditor::~LineEditor() {
 LineEditor::Input LineEditor::Impl::read_line(const char* shown) {
     prompt = shown;
     interrupted = false;
+    // libedit takes the terminal over only once the prompt is out: a Ctrl-C in between would be a signal.
+    el_set(editor, EL_PREP_TERM, 1);
     int bytes = 0;
     const char* line = el_gets(editor, &bytes);
     if (!line || bytes <= 0) {

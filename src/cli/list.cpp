@@ -17,7 +17,8 @@ Status run() {
         std::printf("%-*s  %6.1f MB  %s%s\n", static_cast<int>(width), model.name.c_str(),
                     static_cast<double>(model.weight_bytes) / 1e6, model.path.c_str(),
                     model.built_in ? " (built in)" : "");
-    std::printf("Models are folders in the Hugging Face layout; %s.\n", how_to_add_models().c_str());
+    std::printf("A model is a folder in the Hugging Face layout, or a GGUF file; %s.\n",
+                how_to_add_models().c_str());
     return Done{};
 }
 
@@ -27,7 +28,8 @@ Action setup(Arguments&) { return run; }
 
 extern const Command list{
     "list", "Shows the models on this machine",
-    "Models are folders in the Hugging Face layout (config.json, tokenizer.json, safetensors).\n"
+    "Models are folders in the Hugging Face layout (config.json, tokenizer.json, safetensors), and GGUF\n"
+    "files: kapitsa import gives one a name.\n"
     "They are looked for in $KAPITSA_MODELS, else in $XDG_DATA_HOME/kapitsa/models, else in\n"
     "~/.local/share/kapitsa/models.\n"
     "\n"

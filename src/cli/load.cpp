@@ -5,6 +5,7 @@
 
 #include "cli/models.h"
 #include "engine/engine.h"
+#include "model/gguf_dialect.h"
 #include "model/load.h"
 
 namespace kapitsa {
@@ -15,7 +16,7 @@ constexpr std::uint64_t context_least = 64, context_most = 1u << 20, threads_mos
 
 Result<LoadedModel> load_folder(const ModelFolder& folder, const LoadOptions& options) {
     LoadedModel loaded;
-    loaded.checkpoint = std::make_unique<Checkpoint>(TRY(open_checkpoint(folder.path)));
+    loaded.checkpoint = std::make_unique<Checkpoint>(TRY(open_model(folder.path)));
     RunnerOptions wanted;
     if (options.context > 0) wanted.context = static_cast<std::uint32_t>(options.context);
     wanted.sequences = static_cast<std::uint32_t>(options.parallel);
@@ -36,8 +37,8 @@ Error explained(Error error, const ModelFolder& folder) {
 }  // namespace
 
 void declare_load_options(Arguments& arguments, LoadOptions& options) {
-    arguments.text("-m,--model", options.model, "MODEL", "A model folder, or a name that kapitsa list shows",
-                   "the built-in model");
+    arguments.text("-m,--model", options.model, "MODEL",
+                   "A GGUF file, a model folder, or a name that kapitsa list shows", "the built-in model");
     arguments.number("--ctx", options.context, context_least, context_most,
                      "Tokens of prompt and answer together", "what the model was made for, at most 32768");
     arguments.number("--threads", options.threads, 1, threads_most, "Threads that compute", "one a core");

@@ -6,14 +6,13 @@
 #include <optional>
 #include <system_error>
 
+#include "cli/gguf_models.h"
 #include "cli/own_folder.h"
 
 namespace kapitsa {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* built_in_name = "tiny";
 
 std::string environment(const char* name) {
     const char* value = std::getenv(name);
@@ -34,7 +33,7 @@ std::uint64_t weight_bytes(const fs::path& folder) {
 
 std::optional<ModelFolder> look_at(const fs::path& folder) {
     std::error_code failed;
-    if (!fs::is_regular_file(folder / "config.json", failed)) return std::nullopt;
+    if (!fs::is_regular_file(folder / "config.json", failed)) return gguf_model(folder.string());
     fs::path plain = folder.lexically_normal();
     if (!plain.has_filename()) plain = plain.parent_path();  // "models/tiny/"
     if (plain == "." || plain == ".." || plain.filename() == "..") plain = fs::canonical(folder, failed);
@@ -60,12 +59,12 @@ std::unexpected<Error> no_model(const fs::path& path, const std::string& reason)
     std::error_code failed;
     const fs::path around = path.parent_path();
     const bool inside = !around.empty() && fs::exists(path, failed) && look_at(around);
-    return fail(
-        Fault::invalid_input,
-        path.string() + " " + reason + ": " +
-            (inside ? "the model is the folder it lies in, -m " + around.string()
-                    : "a model is a folder with config.json, tokenizer.json and model*.safetensors; kapitsa "
-                      "list shows those of this machine"));
+    return fail(Fault::invalid_input,
+                path.string() + " " + reason + ": " +
+                    (inside ? "the model is the folder it lies in, -m " + around.string()
+                            : "a model is a GGUF file, or a folder with config.json, tokenizer.json and "
+                              "model*.safetensors; "
+                              "kapitsa list shows those of this machine"));
 }
 
 }  // namespace
@@ -94,7 +93,7 @@ Result<ModelFolder> built_in_model() {
 std::string how_to_add_models() {
     const std::string folder = models_folder();
     return folder.empty() ? "there is no home folder to keep models in: $KAPITSA_MODELS names another"
-                          : "a folder under " + folder + " adds one";
+                          : "kapitsa import, or a folder under " + folder + ", adds one";
 }
 
 Result<ModelFolder> find_model(std::string_view wanted) {
@@ -107,10 +106,14 @@ Result<ModelFolder> find_model(std::string_view wanted) {
         if (auto model = look_at(path)) return *model;
         return no_model(path, "has no config.json that can be read");
     }
+    if (auto model = there ? gguf_model(path.string()) : std::nullopt) return *model;
     if (is_name)
         if (auto model = look_at(fs::path(models_folder()) / path)) return *model;
+    for (const std::string& file : is_name ? gguf_models_in(models_folder()) : std::vector<std::string>())
+        if (gguf_name(file) == wanted)
+            if (auto model = gguf_model(file)) return *model;
     if (is_name && wanted == built_in_name) return built_in_model();
-    if (there) return no_model(path, "is a file and no folder");
+    if (there) return no_model(path, "is a file and no folder, and does not begin as GGUF files do");
     if (!is_name && failed && status.type() != fs::file_type::not_found)
         return no_model(path, "cannot be looked at (" + failed.message() + ")");
     if (!is_name) return no_model(path, "is not there");
@@ -122,8 +125,14 @@ std::vector<ModelFolder> all_models() {
     std::vector<ModelFolder> models;
     std::error_code failed;
     for (fs::directory_iterator entry(models_folder(), failed), end; !failed && entry != end;
-         entry.increment(failed))
+         entry.increment(failed)) {
+        std::error_code unknown;
+        const bool hidden = entry->path().filename().string().starts_with('.');  // an import under way
+        if (hidden || !entry->is_directory(unknown)) continue;
         if (auto model = look_at(entry->path())) models.push_back(std::move(*model));
+    }
+    for (const std::string& file : gguf_models_in(models_folder()))
+        if (auto model = gguf_model(file)) models.push_back(std::move(*model));
     std::ranges::sort(models, {}, &ModelFolder::name);
     if (auto model = built_in_model()) models.insert(models.begin(), std::move(*model));
     return models;

@@ -9,7 +9,8 @@
 
 namespace kapitsa {
 
-/// A folder in the Hugging Face layout: it has a config.json.
+/// A folder in the Hugging Face layout: it has a config.json. Or a GGUF file, by its own path: see
+/// gguf_models.h.
 struct ModelFolder {
     std::string name;  // the folder's own: what requests call the model
     std::string path;
@@ -23,6 +24,8 @@ std::string models_folder();
 
 /// Half a sentence that says where a model is put to be found by its name.
 std::string how_to_add_models();
+
+constexpr std::string_view built_in_name = "tiny";
 
 /// The built-in model: <prefix>/share/kapitsa/models/tiny of an installed program, else the one of the
 /// checkout that the program was built from.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/utf8.h"
+#include "formats/gguf_tokenizer.h"
 #include "formats/in_quotes.h"
 #include "formats/python_json.h"
 #include "formats/regular_file.h"
@@ -174,10 +175,13 @@ std::uint64_t Checkpoint::weight_bytes() const {
     return bytes;
 }
 
-Result<std::string> Checkpoint::tokenizer_json() const {
+Result<TokenizerDescription> Checkpoint::tokenizer() const {
+    if (gguf) return read_gguf_tokenizer(*gguf);
     const std::string file = inside(path, "tokenizer.json");
     if (!present(file)) return fail(Fault::invalid_input, path + " has no tokenizer.json" + folder_holds);
-    return read_text_file(file, tokenizer_bytes_max);
+    auto description = read_tokenizer_json(TRY(read_text_file(file, tokenizer_bytes_max)));
+    if (!description) return fail(std::move(description.error()).because(file));
+    return description;
 }
 
 std::string Checkpoint::token_text(std::string_view name) const {
@@ -198,6 +202,7 @@ Result<Checkpoint> open_checkpoint(const std::string& folder) {
     checkpoint.config =
         std::make_shared<const Json>(TRY(read_object(inside(folder, "config.json"), config_limits)));
     checkpoint.generation_config = TRY(read_optional_object(inside(folder, "generation_config.json")));
+    checkpoint.hf_quant_config = TRY(read_optional_object(inside(folder, "hf_quant_config.json")));
     checkpoint.tokenizer_config = TRY(read_optional_object(inside(folder, "tokenizer_config.json")));
     checkpoint.chat_template = TRY(read_chat_template(folder, checkpoint.tokenizer_config.get()));
     TRY(add_weights(checkpoint));

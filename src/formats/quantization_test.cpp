@@ -7,13 +7,15 @@
 namespace kapitsa {
 namespace {
 
-/// "64x4", "plain", or the message.
+/// "64x4", "16x4 nvfp4", "plain", or the message.
 std::string form_of(std::string_view config, std::string_view module) {
     const auto quantization = Quantization::read(*parse_json(config));
     if (!quantization) return quantization.error().message;
     const auto form = quantization->of(module);
     if (!form) return form.error().message;
-    return *form ? std::to_string((*form)->group_size) + "x" + std::to_string((*form)->bits) : "plain";
+    if (!*form) return "plain";
+    const std::string numbers = std::to_string((*form)->group_size) + "x" + std::to_string((*form)->bits);
+    return (*form)->kind == QuantizedForm::Kind::affine ? numbers : numbers + " " + name_of(**form);
 }
 
 TEST(Quantization, AModelWithoutTheFieldIsPlain) {
@@ -35,22 +37,28 @@ TEST(Quantization, AModuleHasItsOwnFormOrTheModels) {
 
 TEST(Quantization, TheCopyCountsWhereTheFieldIsAbsent) {
     EXPECT_EQ(form_of(R"({"quantization_config":{"group_size":128,"bits":2}})", "x"), "128x2");
-    EXPECT_EQ(form_of(R"({"quantization_config":{"quant_method":"fp8"}})", "x"),
-              "config.json: quantization_config has the quant_method \"fp8\"; weights quantised by MLX or "
-              "not at all "
-              "are supported");
+    EXPECT_EQ(form_of(R"({"quantization_config":{"quant_method":"fp8"}})", "x"), "plain");  // not MLX's
 }
 
-TEST(Quantization, AQuantMethodThatIsNoStringIsNamed) {
-    EXPECT_EQ(form_of(R"({"quantization_config":{"quant_method":3}})", "x"),
-              "config.json: quantization_config.quant_method is 3; it must be a string");
+TEST(Quantization, ModesOfSmallFloatsHaveOneFormEach) {
+    constexpr std::string_view config = R"({"quantization":{"group_size":16,"bits":4,"mode":"nvfp4",
+        "a":{"mode":"mxfp4"},"b":{"mode":"mxfp8","group_size":32,"bits":8},"c":{"mode":"nvfp4","group_size":32},
+        "d":{"mode":"mxfp8","bits":4},"e":{"group_size":64,"bits":8}}})";
+    EXPECT_EQ(form_of(config, "x"), "16x4 nvfp4");
+    EXPECT_EQ(form_of(config, "a"), "32x4 mxfp4");
+    EXPECT_EQ(form_of(config, "b"), "32x8 mxfp8");
+    EXPECT_EQ(form_of(config, "c"),
+              "config.json: quantization.\"c\" has groups of 32; supported are groups of 16 in this mode");
+    EXPECT_EQ(form_of(config, "d"),
+              "config.json: quantization.\"d\" has 4 bits; supported are 8 in this mode");
+    EXPECT_EQ(form_of(config, "e"), "64x8");
 }
 
 TEST(Quantization, AFormWeCannotComputeIsRefusedForTheModuleThatHasIt) {
-    constexpr std::string_view config = R"({"quantization":{"group_size":32,"bits":4,"mode":"mxfp4",
+    constexpr std::string_view config = R"({"quantization":{"group_size":32,"bits":4,"mode":"hqq",
         "good":{"group_size":64,"bits":5},"bits7":{"group_size":64,"bits":7},"group":{"group_size":16,"bits":4}}})";
     EXPECT_EQ(form_of(config, "x"),
-              "config.json: quantization has the mode \"mxfp4\"; supported are weights of mode \"affine\"");
+              "config.json: quantization has the mode \"hqq\"; supported are affine, mxfp4, mxfp8 and nvfp4");
     EXPECT_EQ(form_of(config, "good"), "64x5");
     EXPECT_EQ(form_of(config, "bits7"),
               "config.json: quantization.\"bits7\" has 7 bits; supported are 2, 3, 4, 5, 6 and 8 bits");

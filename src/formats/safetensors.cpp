@@ -260,7 +260,8 @@ Result<std::vector<TensorEntry>> read_safetensors(Bytes file) {
     tensors.reserve(claims.size());
     for (Claim& claim : claims) {
         const Bytes bytes = data.subspan(claim.offsets[0], claim.offsets[1] - claim.offsets[0]);
-        tensors.push_back({std::move(claim.name), claim.type, std::move(claim.shape), bytes});
+        tensors.push_back(
+            {std::move(claim.name), claim.type, std::move(claim.shape), bytes, Stored::plainly});
     }
     return tensors;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,7 @@ struct TokenizerDescription {
     std::vector<std::pair<std::string, std::string>> merges;  // by rank, the first merges first
     std::vector<std::string> split_patterns;                  // regexes applied in turn, matches isolated
     std::vector<AddedToken> added;
+    std::optional<Token> first;  // put before a text that stands by itself, which no chat template wrote
     bool nfc = false;
     bool ignore_merges = false;  // a word that is a token itself is taken whole
 };

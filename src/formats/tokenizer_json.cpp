@@ -4,9 +4,9 @@
 // use.
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
+#include "formats/byte_level.h"
 #include "formats/tokenizer_description.h"
 
 namespace kapitsa {
@@ -17,40 +17,6 @@ using Document = nlohmann::json;  // members in a map: no quadratic search for d
 constexpr std::size_t entries_max = 1u << 22;  // tokens, merges, and values of all the rest
 constexpr std::size_t piece_bytes_max = 64u << 10;
 constexpr std::size_t depth_max = 16;
-
-/// The printable stand-ins of GPT-2's byte-level files: U+0100 and on for the bytes that do not print.
-struct ByteLevelAlphabet {
-    std::array<std::int16_t, 0x144> byte_of;  // by code point; -1 where the code point stands for no byte
-
-    ByteLevelAlphabet() {
-        byte_of.fill(-1);
-        int stand_in = 0x100;
-        for (int byte = 0; byte < 256; ++byte) {
-            const bool prints =
-                (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
-            byte_of[static_cast<std::size_t>(prints ? byte : stand_in++)] = static_cast<std::int16_t>(byte);
-        }
-    }
-};
-
-/// The bytes that a piece of the file stands for. A piece with a character outside the alphabet stands for
-/// itself, as in the library's decoder. `text` is UTF-8 (the JSON parser has seen to it).
-std::string undo_stand_ins(std::string&& text) {
-    static const ByteLevelAlphabet alphabet;
-    std::string bytes;
-    bytes.reserve(text.size());
-    for (std::size_t at = 0; at < text.size();) {
-        const auto lead = static_cast<unsigned char>(text[at]);
-        std::size_t code_point = lead;
-        if (lead >= 0xE0) return std::move(text);  // past U+07FF: no stand-in
-        if (lead >= 0x80)
-            code_point = (lead & 0x1Fu) << 6 | (static_cast<unsigned char>(text[at + 1]) & 0x3Fu);
-        if (code_point >= alphabet.byte_of.size() || alphabet.byte_of[code_point] < 0) return std::move(text);
-        bytes += static_cast<char>(alphabet.byte_of[code_point]);
-        at += lead >= 0x80 ? 2 : 1;
-    }
-    return bytes;
-}
 
 /// What the parser calls. Keeps `model.vocab` and `model.merges` as lists and everything else as a document.
 class Reader {
@@ -222,10 +188,6 @@ private:
     std::size_t values_ = 0;
 };
 
-/// The regex that a plain ByteLevel cuts with: GPT-2's.
-constexpr std::string_view gpt2_pattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-
 std::unexpected<Error> not_understood(const std::string& field, const std::string& what) {
     return fail(Fault::unsupported, field + " " + what);
 }
@@ -317,6 +279,32 @@ Status read_decoder(const Document& file) {
                      });
 }
 
+/// The token that "TemplateProcessing" puts before a text, if any. Its id stands in a table of its own. (What
+/// it puts behind a text ends it, which nobody wants of a prompt.)
+Status read_first_token(const Document& file, TokenizerDescription& description) {
+    return each_step(member(file, "post_processor"), "post_processor", "processors",
+                     [&](const Document& step, const std::string& field) -> Status {
+                         const Document* single = member(step, "single");
+                         if (text_of(member(step, "type")) != "TemplateProcessing" || !single ||
+                             !single->is_array() || single->empty())
+                             return Done{};
+                         const Document* special = member(single->front(), "SpecialToken");
+                         if (!special) return Done{};
+                         const std::string name = text_of(member(*special, "id"));
+                         const Document* table = member(step, "special_tokens");
+                         const Document* entry = table ? member(*table, name.c_str()) : nullptr;
+                         const Document* ids = entry ? member(*entry, "ids") : nullptr;
+                         const bool known = ids && ids->is_array() && ids->size() == 1 &&
+                                            ids->front().is_number_unsigned() &&
+                                            ids->front().get<std::uint64_t>() < entries_max;
+                         if (!known)
+                             return not_understood(field + ".special_tokens",
+                                                   "has not one id for its first token");
+                         description.first = ids->front().get<Token>();
+                         return Done{};
+                     });
+}
+
 Status read_added(const Document& file, TokenizerDescription& description) {
     const Document* list = member(file, "added_tokens");
     if (list == nullptr) return Done{};
@@ -392,6 +380,7 @@ Result<TokenizerDescription> read_tokenizer_json(std::string_view text) {
     TRY(read_normalizer(file, description));
     TRY(read_pre_tokenizer(file, description));
     TRY(read_decoder(file));
+    TRY(read_first_token(file, description));
     TRY(read_added(file, description));
     TRY(place_pieces(std::move(reader.vocab), description));
     description.merges = std::move(reader.merges);

@@ -114,6 +114,19 @@ TEST(TokenizerJson, OptionalPartsMayBeAbsent) {
     EXPECT_TRUE(description->added.empty());
 }
 
+TEST(TokenizerJson, ATextBeginsWithTheTokenThatItsTemplateSays) {
+    json file = small();
+    EXPECT_EQ(read(file)->first, std::nullopt);
+    file["post_processor"] = json::parse(R"({"type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "<end>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [], "special_tokens": {"<end>": {"id": "<end>", "ids": [4], "tokens": ["<end>"]}}})");
+    EXPECT_EQ(read(file)->first, Token(4));
+    file["post_processor"]["special_tokens"] = json::object();
+    EXPECT_THAT(refusal(file), HasSubstr("post_processor.special_tokens has not one id"));
+    file["post_processor"]["single"].erase(0);
+    EXPECT_EQ(read(file)->first, std::nullopt);
+}
+
 TEST(TokenizerJson, WhatIsNotUnderstoodIsNamed) {
     const struct {
         const char* place;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/attend.h"
+#include "kernels/blocks.h"
 #include "kernels/delta_net.h"
 #include "kernels/elementwise.h"
 #include "kernels/embed.h"
@@ -14,3 +15,4 @@
 #include "kernels/short_conv.h"
 #include "kernels/sparse_attend.h"
 #include "kernels/streams.h"
+#include "kernels/unit_norm.h"

@@ -1,6 +1,7 @@
 // The gated delta rule. Per value head, with a state S [key width, value width]:
 //     S = exp(g) S;   S += k (beta (v - S^T k))^T;   o = S^T q
-// A value head h uses the query and key head h / (value heads / key heads).
+// A value head h uses the query and key head h / (value heads / key heads), or, where the heads are tiled,
+// h % key heads: GGUF files have them so.
 // Source: Yang et al., "Gated Delta Networks", 2024; the form of Qwen3.5's reference implementation.
 #pragma once
 
@@ -31,6 +32,7 @@ struct DeltaRows {
     Out<float> o;              // [rows, value_heads, value_width]
     uint count, key_heads, value_heads, key_width, value_width;
     uint max_rows;  // of any draft segment here
+    uint tiled = 0;
 };
 
 /// The rule over long chains, in chunks of `recurrent_chunk_rows` that begin at multiples of it in the
@@ -42,6 +44,7 @@ struct DeltaChunks {
     Out<float> states;
     Out<float> o;
     uint count, key_heads, value_heads, key_width, value_width;
+    uint tiled = 0;
 };
 
 /// Replays rows into states, as if they had been decoded.
@@ -51,7 +54,14 @@ struct DeltaCommit {
     In<CommitPath> paths;  // [count]
     Out<float> states;
     uint count, key_heads, value_heads, key_width, value_width;
+    uint tiled = 0;
 };
+
+/// The query and key head of a value head. Args: any of the above.
+template <typename Args>
+uint key_head_of(const Args& args, uint value_head) {
+    return args.tiled ? value_head % args.key_heads : value_head / (args.value_heads / args.key_heads);
+}
 
 ENTRY(delta_inputs_f32, DeltaInputs)
 ENTRY(delta_rows_f32, DeltaRows)

@@ -19,6 +19,14 @@ struct SquaredRelu {
     uint elements;
 };
 
+/// y = x * scale, column by column.
+struct ScaleColumns {
+    In<float> x;      // [rows, columns]
+    In<float> scale;  // [columns]
+    Out<float> y;     // [rows, columns]; may be x
+    uint rows, columns;
+};
+
 /// Copies rows of x, picked by a list, one behind the other.
 struct CopyRows {
     In<float> x;    // [.., columns]
@@ -44,6 +52,7 @@ struct Zero {
 
 ENTRY(swiglu_f32, SwiGlu)
 ENTRY(squared_relu_f32, SquaredRelu)
+ENTRY(scale_columns_f32, ScaleColumns)
 ENTRY(copy_rows_f32, CopyRows)
 ENTRY(join_rows_f32, JoinRows)
 ENTRY(zero_f32, Zero)

@@ -14,8 +14,7 @@ namespace kapitsa {
 
 /// Norms and rotates index queries, the first 2 * half dimensions of a head, and puts raw index keys away.
 struct IndexInputs {
-    In<float> q;               // [rows, heads, width]
-    In<float> k;               // [rows, width]
+    In<float> qk;              // [rows, heads + 1, width]: queries, and the key behind them
     In<float> q_norm;          // [width]
     In<float> cosines, sines;  // [rows, half]
     In<uint> slots;            // [rows]

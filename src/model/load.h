@@ -21,6 +21,17 @@ struct RunnerOptions {
     std::uint64_t cache_bytes = 0;  // for keys and values; 0: a third of the machine's memory
 };
 
+/// What a model takes of the machine's memory, by its shape.
+struct ModelCost {
+    std::uint64_t weight_bytes = 0;
+    std::uint64_t token_bytes = 0;     // of context: keys and values
+    std::uint64_t sequence_bytes = 0;  // of one at a time: recurrent states
+    std::uint32_t context = 0;         // the most tokens it was made for
+};
+
+/// Takes every tensor by its name and shape, as loading does, but makes no room to compute in.
+Result<ModelCost> weigh_model(const Checkpoint& checkpoint);
+
 /// `checkpoint` must outlive the runner: weights are used where they are mapped.
 Result<std::unique_ptr<Runner>> load_runner(const Checkpoint& checkpoint, const RunnerOptions& options = {});
 

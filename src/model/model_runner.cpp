@@ -15,6 +15,20 @@ Result<std::unique_ptr<Runner>> load_runner(const Checkpoint& checkpoint, const 
     return TRY(ModelRunner::load(checkpoint, options));
 }
 
+Result<ModelCost> weigh_model(const Checkpoint& checkpoint) {
+    const Architecture* architecture = TRY(find_architecture(*checkpoint.config));
+    const auto backend = TRY(open_backend("cpu", {.threads = 1}));
+    Weights weights = TRY(Weights::of(checkpoint, *backend));
+    const auto model = TRY(architecture->load(*checkpoint.config, weights));
+    const ModelShape& shape = model->shape();
+    ModelCost cost{.weight_bytes = checkpoint.weight_bytes(), .context = shape.context};
+    for (const AttentionShape& layer : shape.attention)
+        cost.token_bytes += 2 * layer.page_floats() * sizeof(float) / page_tokens;
+    for (const RecurrentShape& layer : shape.recurrent)
+        cost.sequence_bytes += (layer.state_floats + layer.tail_floats()) * sizeof(float);
+    return cost;
+}
+
 Result<std::unique_ptr<ModelRunner>> ModelRunner::load(const Checkpoint& checkpoint,
                                                        const RunnerOptions& options,
                                                        std::vector<std::uint32_t> taps) {
@@ -249,6 +263,16 @@ Result<std::vector<float>> ModelRunner::conv_tail(std::uint32_t sequence, std::u
     std::vector<float> values(memory.shape.tail_floats());
     TRY(backend_->read(memory.tails + sequence * values.size() * sizeof(float),
                        std::as_writable_bytes(std::span(values))));
+    return values;
+}
+
+Result<std::vector<float>> ModelRunner::attention_page(std::uint32_t layer, Page page) {
+    const AttentionMemory& memory = memory_.attention.at(layer);
+    const std::size_t floats = memory.shape.page_floats(), begin = page * floats * sizeof(float);
+    std::vector<float> values(2 * floats);
+    const auto bytes = std::as_writable_bytes(std::span(values));
+    TRY(backend_->read(memory.keys + begin, bytes.first(bytes.size() / 2)));
+    TRY(backend_->read(memory.values + begin, bytes.last(bytes.size() / 2)));
     return values;
 }
 

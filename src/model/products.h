@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/multiply_experts.h"
+#include "kernels/blocks.h"
 #include "model/recorder.h"
 #include "model/weight.h"
 
@@ -27,6 +27,12 @@ void set_weight(const MultiplyAffine<S>&, typename MultiplyAffine<S>::Part& part
     part.codes = in<uint>(weight.data);
     part.scales = in<S>(weight.scales);
     part.biases = in<S>(weight.biases);
+}
+
+inline void set_weight(const MultiplyBlocks&, MultiplyBlocks::Part& part, const Weight& weight) {
+    part.blocks = in<uchar>(weight.data);
+    part.scales = in<uchar>(weight.scales);
+    part.factors = in<float>(weight.factors);
 }
 
 namespace products {
@@ -61,6 +67,15 @@ Product<Args> affine(const Weight& weight, const Kernels<Args>& kernels) {
     return product;
 }
 
+inline Product<MultiplyBlocks> blocks(const Weight& weight) {
+    const auto form = std::size_t(weight.block_form);
+    Product<MultiplyBlocks> product{{}, multiply_blocks[form], multiply_experts_blocks[form]};
+    product.args.row_bytes = weight.row_bytes();
+    product.args.scale_bytes = weight.scale_bytes();
+    product.args.tile = weight.tile;
+    return product;
+}
+
 }  // namespace products
 
 /// Calls `then` with the Product of the weight's form.
@@ -77,6 +92,7 @@ void with_product(const Weight& weight, Then then) {
         case Form::f16: return then(Product<MultiplyDense<half>>{{}, multiply_f16, multiply_experts_f16});
         case Form::bf16:
             return then(Product<MultiplyDense<bfloat>>{{}, multiply_bf16, multiply_experts_bf16});
+        case Form::blocks: return then(products::blocks(weight));
         case Form::affine: break;
     }
     CHECK(false && "a form that has a product");

@@ -15,7 +15,8 @@ void with_type(Weight::Form form, Then then) {
         case Weight::Form::f32: return then(static_cast<float*>(nullptr));
         case Weight::Form::f16: return then(static_cast<half*>(nullptr));
         case Weight::Form::bf16: return then(static_cast<bfloat*>(nullptr));
-        case Weight::Form::affine: break;
+        case Weight::Form::affine:
+        case Weight::Form::blocks: break;
     }
     CHECK(false && "a storage type of floats");
 }
@@ -61,7 +62,12 @@ Tensor Recorder::place(std::uint32_t rows, std::uint32_t columns) {
 
 Tensor Recorder::embed(const Weight& table, const Batch& batch) {
     const Tensor y = place(batch.rows, table.columns);
-    if (table.form == Weight::Form::affine) {
+    if (table.form == Weight::Form::blocks) {
+        launch(
+            embed_blocks[std::size_t(table.block_form)],
+            {in<uchar>(table.data), in<uchar>(table.scales), in<float>(table.factors), in<int>(batch.tokens),
+             out(y), batch.rows, table.columns, table.row_bytes(), table.scale_bytes(), table.tile});
+    } else if (table.form == Weight::Form::affine) {
         with_type(table.scale_form, [&]<typename S>(S* type) {
             launch(embed_affine_kernel(type),
                    {in<uint>(table.data), in<S>(table.scales), in<S>(table.biases), in<int>(batch.tokens),

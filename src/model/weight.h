@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "backend/tensor.h"
+#include "kernels/blocks.h"
 
 namespace kapitsa {
 
@@ -14,29 +15,50 @@ struct Weight {
         f16,
         bf16,
         affine,  // MLX: w = scale * q + bias, see kernels/multiply.h
+        blocks,  // what kernels/blocks/ has, see `block_form`
     };
 
     Form form = Form::f32;
-    Form scale_form = Form::f32;          // of an affine weight: what its scales and biases are stored as
-    std::uint32_t bits = 0;               // of an affine weight
-    std::uint32_t group = 0;              // of an affine weight: columns to a scale
-    std::uint32_t rows = 0, columns = 0;  // outputs, inputs
+    Form scale_form = Form::f32;             // of an affine weight: what its scales and biases are stored as
+    std::uint32_t bits = 0;                  // of an affine weight
+    std::uint32_t group = 0;                 // of an affine weight: columns to a scale
+    BlockForm block_form = BlockForm::q8_0;  // of a weight in blocks
+    FactorTile tile{0, 0};                   // of a weight in blocks: what a factor is for
+    std::uint32_t rows = 0, columns = 0;     // outputs, inputs
     Address data, scales, biases;
+    Address factors;  // of a weight in blocks: f32 by tile, or null
 
     /// Read when the matrix is multiplied once.
     std::uint64_t bytes() const {
         const std::uint64_t elements = std::uint64_t(rows) * columns;
+        if (form == Form::blocks) return std::uint64_t(rows) * (row_bytes() + scale_bytes());
         if (form == Form::affine) return elements * bits / 8 + 2 * (elements / group) * bytes_of(scale_form);
         return elements * bytes_of(form);
     }
     static std::uint64_t bytes_of(Form form) { return form == Form::f32 ? 4 : 2; }
 
-    /// Rows [first, first + count).
+    /// Of one row of a weight in blocks, whose columns are whole blocks.
+    std::uint32_t row_bytes() const {
+        return columns / shape_of(block_form).values * shape_of(block_form).bytes;
+    }
+    std::uint32_t scale_bytes() const {
+        return columns / shape_of(block_form).values * shape_of(block_form).scales;
+    }
+
+    /// Rows [first, first + count); of a weight in blocks with tiles of rows, `first` begins one.
     Weight slice(std::uint32_t first, std::uint32_t count) const {
         CHECK(first <= rows && count <= rows - first);
         const std::uint64_t skipped = std::uint64_t(first) * columns;
         Weight part = *this;
         part.rows = count;
+        if (form == Form::blocks) {
+            CHECK(tile.rows == 0 || first % tile.rows == 0);
+            part.data = data + std::uint64_t(first) * row_bytes();
+            if (scales) part.scales = scales + std::uint64_t(first) * scale_bytes();
+            if (tile.rows != 0)
+                part.factors = factors + std::uint64_t(first / tile.rows) * row_tiles() * sizeof(float);
+            return part;
+        }
         if (form != Form::affine) {
             part.data = data + skipped * bytes_of(form);
             return part;
@@ -49,7 +71,13 @@ struct Weight {
     /// Whether one launch can take both.
     bool alike(const Weight& other) const {
         return form == other.form && scale_form == other.scale_form && bits == other.bits &&
-               group == other.group;
+               group == other.group &&
+               (form != Form::blocks || (block_form == other.block_form && tile.rows == other.tile.rows &&
+                                         tile.columns == other.tile.columns));
+    }
+    /// Factors to one row.
+    std::uint32_t row_tiles() const {
+        return tile.columns == 0 ? 1 : (columns + tile.columns - 1) / tile.columns;
     }
 };
 

@@ -1,54 +1,27 @@
 #include "model/weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
-#include "base/float16.h"
+#include "model/entries.h"
 #include "model/products.h"
 
 namespace kapitsa {
 namespace {
 
-std::string shape_text(const std::vector<std::uint64_t>& shape) {
-    std::string text = "[";
-    for (const std::uint64_t extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
-    return text + "]";
-}
-
-Status expect_shape(const TensorEntry& entry, const std::vector<std::uint64_t>& shape) {
-    if (entry.shape == shape) return Done{};
-    return fail(Fault::corrupt_file, entry.name + " has the shape " + shape_text(entry.shape) +
-                                         "; by the model's configuration it must have " + shape_text(shape));
-}
-
-Result<Weight::Form> dense_form(const TensorEntry& entry) {
-    switch (entry.type) {
-        case ElementType::f32: return Weight::Form::f32;
-        case ElementType::f16: return Weight::Form::f16;
-        case ElementType::bf16: return Weight::Form::bf16;
-        default:
-            return fail(Fault::unsupported, entry.name + " is stored as " + element_name(entry.type) +
-                                                "; weights may be F32, F16 or BF16, or MLX affine codes");
-    }
-}
-
-std::vector<std::uint64_t> with_columns(std::vector<std::uint64_t> outer, std::uint64_t columns) {
-    outer.push_back(columns);
-    return outer;
-}
-
-/// Of a matrix whose rows are counted by these extents, all of them beyond 0 and below 2^32.
-Result<std::uint32_t> rows_of(const TensorEntry& entry, const std::vector<std::uint64_t>& outer) {
-    std::uint64_t rows = 1;
-    for (const std::uint64_t extent : outer) rows *= extent;
-    if (outer.size() <= 2 && rows <= ~std::uint32_t{0}) return std::uint32_t(rows);
-    return fail(Fault::unsupported, entry.name + " has more than 2^32 rows");
+/// Scales of a cache in FP8, which ours is not.
+bool belongs_to_cache(std::string_view name) {
+    return name.ends_with(".k_scale") || name.ends_with(".v_scale");
 }
 
 }  // namespace
 
 Result<Weights> Weights::of(const Checkpoint& checkpoint, Backend& backend) {
-    return Weights(checkpoint, backend, TRY(Quantization::read(*checkpoint.config)));
+    Quantization by_mlx = TRY(Quantization::read(*checkpoint.config));
+    QuantizedLayers by_others =
+        TRY(QuantizedLayers::read(*checkpoint.config, checkpoint.hf_quant_config.get()));
+    return Weights(checkpoint, backend, std::move(by_mlx), std::move(by_others));
 }
 
 std::vector<std::uint64_t> Weights::shape(std::string_view tensor) const {
@@ -75,9 +48,8 @@ std::string Weights::tensor_of(const std::string& module) const {
     return has(named) || !has(module) ? named : module;
 }
 
-Result<Address> Weights::place(const TensorEntry& entry) {
+Result<Address> Weights::place(const TensorEntry& entry, std::size_t alignment) {
     bytes_ += entry.bytes.size();
-    const std::size_t alignment = element_bytes(entry.type);
     if (reinterpret_cast<std::uintptr_t>(entry.bytes.data()) % alignment == 0)
         return backend_->import(entry.bytes);
     // A file may put a tensor at any byte. Kernels read whole elements, so this one is copied to where it may
@@ -121,69 +93,74 @@ Result<ExpertWeights> Weights::experts(std::span<const Weight> matrices) {
     return weights;
 }
 
-Result<Weight> Weights::matrix_of(const std::string& module, const std::vector<std::uint64_t>& outer,
-                                  std::uint32_t columns) {
-    if (has(module + ".scales")) return affine(module, outer, columns);
+Result<Weight> Weights::matrix_of(const std::string& module, const Shape& outer, std::uint32_t columns) {
+    if (has(module + ".scales")) return by_mlx(module, outer, columns);
+    if (has(module + ".weight_packed")) return packed(module, outer, columns);
     const TensorEntry& entry = *TRY(take(tensor_of(module)));
+    if (element_form(entry.type).values != 1) return gguf_blocks(module, entry, outer, columns);
+    if (entry.type == ElementType::u8) return nvfp4(module, entry, outer, columns);
+    if (entry.type == ElementType::f8_e4m3) return fp8(module, entry, outer, columns);
     TRY(expect_shape(entry, with_columns(outer, columns)));
     Weight weight;
     weight.form = TRY(dense_form(entry));
     weight.rows = TRY(rows_of(entry, outer));
     weight.columns = columns;
-    weight.data = TRY(place(entry));
+    weight.data = TRY(place(entry, element_bytes(entry.type)));
     return weight;
 }
 
-Result<Weight> Weights::affine(const std::string& module, const std::vector<std::uint64_t>& outer,
-                               std::uint32_t columns) {
-    const TensorEntry& codes = *TRY(take(tensor_of(module)));
-    const TensorEntry& scales = *TRY(take(module + ".scales"));
-    const TensorEntry& biases = *TRY(take(module + ".biases"));
+Result<Weight> Weights::by_mlx(const std::string& module, const Shape& outer, std::uint32_t columns) {
     const auto form = TRY(quantization_.of(module));
     if (!form)
         return fail(Fault::unsupported,
                     module + ".scales exists, but config.json does not say how it is quantised");
-    if (columns % form->group_size != 0)
-        return fail(Fault::corrupt_file, module + " has " + std::to_string(columns) +
-                                             " columns, which groups of " + std::to_string(form->group_size) +
-                                             " do not divide");
-    if (codes.type != ElementType::u32)
-        return fail(Fault::corrupt_file,
-                    codes.name + " is stored as " + element_name(codes.type) + "; it must be U32");
-    TRY(expect_shape(codes, with_columns(outer, std::uint64_t(columns) * form->bits / 32)));
-    TRY(expect_shape(scales, with_columns(outer, columns / form->group_size)));
-    TRY(expect_shape(biases, with_columns(outer, columns / form->group_size)));
+    TRY(expect_groups(module, columns, form->group_size));
+    return form->kind == QuantizedForm::Kind::affine ? affine(module, *form, outer, columns)
+                                                     : mlx_blocks(module, *form, outer, columns);
+}
+
+Result<Weight> Weights::affine(const std::string& module, const QuantizedForm& form, const Shape& outer,
+                               std::uint32_t columns) {
+    const TensorEntry& codes = *TRY(take(tensor_of(module)));
+    const TensorEntry& scales = *TRY(take(module + ".scales"));
+    const TensorEntry& biases = *TRY(take(module + ".biases"));
+    TRY(expect_type(codes, ElementType::u32));
+    TRY(expect_shape(codes, with_columns(outer, std::uint64_t(columns) * form.bits / 32)));
+    TRY(expect_shape(scales, with_columns(outer, columns / form.group_size)));
+    TRY(expect_shape(biases, with_columns(outer, columns / form.group_size)));
     if (scales.type != biases.type)
         return fail(Fault::corrupt_file, module + " stores its scales as " + element_name(scales.type) +
                                              " and its biases as " + element_name(biases.type));
     Weight weight;
     weight.form = Weight::Form::affine;
     weight.scale_form = TRY(dense_form(scales));
-    weight.bits = form->bits;
-    weight.group = form->group_size;
+    weight.bits = form.bits;
+    weight.group = form.group_size;
     weight.rows = TRY(rows_of(codes, outer));
     weight.columns = columns;
-    weight.data = TRY(place(codes));
-    weight.scales = TRY(place(scales));
-    weight.biases = TRY(place(biases));
+    weight.data = TRY(place(codes, 4));
+    weight.scales = TRY(place(scales, element_bytes(scales.type)));
+    weight.biases = TRY(place(biases, element_bytes(biases.type)));
     return weight;
 }
 
 Result<std::vector<float>> Weights::floats(const std::string& tensor,
                                            const std::vector<std::uint64_t>& shape) {
-    const TensorEntry& entry = *TRY(take(tensor));
-    TRY(expect_shape(entry, shape));
-    const Weight::Form form = TRY(dense_form(entry));
-    std::vector<float> values(entry.bytes.size() / element_bytes(entry.type));
-    const std::byte* from = entry.bytes.data();
-    for (std::size_t i = 0; i < values.size(); ++i) {
-        if (form == Weight::Form::f32) {
-            std::memcpy(&values[i], from + 4 * i, 4);
-        } else {
-            std::uint16_t bits;
-            std::memcpy(&bits, from + 2 * i, 2);
-            values[i] = form == Weight::Form::bf16 ? float_from_bf16(bits) : float_from_f16(bits);
-        }
+    if (!stores_exponentials(tensor)) return stored_floats(tensor, shape);
+    auto values = TRY(exponentials(tensor, shape));
+    for (float& value : values) value = std::log(value);
+    return values;
+}
+
+Result<std::vector<float>> Weights::exponentials(const std::string& tensor,
+                                                 const std::vector<std::uint64_t>& shape) {
+    auto values = TRY(stored_floats(tensor, shape));
+    const bool ready = stores_exponentials(tensor);
+    for (float& value : values) {
+        value = ready ? -value : std::exp(value);
+        if (!(value >= 0))
+            return fail(Fault::corrupt_file, tensor + " holds " + std::to_string(-value) +
+                                                 " where -exp(w) must stand, which is never above 0");
     }
     return values;
 }
@@ -213,6 +190,18 @@ Result<Address> Weights::upload_bytes(Bytes bytes) {
     return address;
 }
 
+bool Weights::stores_exponentials(const std::string& tensor) const {
+    const auto found = checkpoint_->tensors.find(tensor);
+    return found != checkpoint_->tensors.end() && found->second.stored == Stored::as_negated_exponential;
+}
+
+Result<std::vector<float>> Weights::stored_floats(const std::string& tensor,
+                                                  const std::vector<std::uint64_t>& shape) {
+    const TensorEntry& entry = *TRY(take(tensor));
+    TRY(expect_shape(entry, shape));
+    return floats_of(entry);
+}
+
 Result<Tensor> Weights::upload(std::span<const float> values, std::uint32_t rows, std::uint32_t columns) {
     CHECK(values.size() == std::size_t(rows) * columns);
     return Tensor{TRY(upload_bytes(std::as_bytes(values))), rows, columns};
@@ -235,7 +224,7 @@ template <typename Concerns>
 Status Weights::all_taken(Concerns concerns) const {
     std::vector<std::string> left;
     for (const auto& [name, entry] : checkpoint_->tensors)
-        if (concerns(name) && !taken_.contains(name)) left.push_back(name);
+        if (concerns(name) && !taken_.contains(name) && !belongs_to_cache(name)) left.push_back(name);
     if (left.empty()) return Done{};
     std::ranges::sort(left);
     return fail(Fault::unsupported, "the checkpoint has " + std::to_string(left.size()) +

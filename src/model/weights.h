@@ -15,7 +15,8 @@
 #include "backend/backend.h"
 #include "formats/checkpoint.h"
 #include "formats/quantization.h"
-#include "model/weight.h"
+#include "formats/quantized_layers.h"
+#include "model/entries.h"
 
 namespace kapitsa {
 
@@ -46,6 +47,9 @@ public:
                                                      const std::vector<std::uint64_t>& shape);
     /// Bytes to the device.
     Result<Address> upload_bytes(Bytes bytes);
+    /// exp(w) of a tensor. Some files store -exp(w) in its place, and then nothing is rounded twice.
+    Result<std::vector<float>> exponentials(const std::string& tensor,
+                                            const std::vector<std::uint64_t>& shape);
     /// Floats to the device.
     Result<Tensor> upload(std::span<const float> values, std::uint32_t rows, std::uint32_t columns);
 
@@ -60,26 +64,58 @@ public:
     std::uint64_t bytes() const { return bytes_; }
 
 private:
-    Weights(const Checkpoint& checkpoint, Backend& backend, Quantization quantization)
-        : checkpoint_(&checkpoint), backend_(&backend), quantization_(std::move(quantization)) {}
+    Weights(const Checkpoint& checkpoint, Backend& backend, Quantization by_mlx, QuantizedLayers by_others)
+        : checkpoint_(&checkpoint),
+          backend_(&backend),
+          quantization_(std::move(by_mlx)),
+          layers_(std::move(by_others)) {}
 
     Result<const TensorEntry*> take(const std::string& name);
     std::string tensor_of(const std::string& module) const;
     template <typename Concerns>
     Status all_taken(Concerns concerns) const;
     /// `outer`: the extents before the columns, whose product are the matrix's rows.
-    Result<Weight> matrix_of(const std::string& module, const std::vector<std::uint64_t>& outer,
-                             std::uint32_t columns);
-    Result<Weight> affine(const std::string& module, const std::vector<std::uint64_t>& outer,
+    Result<Weight> matrix_of(const std::string& module, const Shape& outer, std::uint32_t columns);
+    Result<Weight> by_mlx(const std::string& module, const Shape& outer, std::uint32_t columns);
+    Result<Weight> affine(const std::string& module, const QuantizedForm& form, const Shape& outer,
                           std::uint32_t columns);
-    Result<Address> place(const TensorEntry& entry);
+    bool stores_exponentials(const std::string& tensor) const;
+    Result<std::vector<float>> stored_floats(const std::string& tensor,
+                                             const std::vector<std::uint64_t>& shape);
+    /// At a multiple of `alignment`.
+    Result<Address> place(const TensorEntry& entry, std::size_t alignment);
+
+    // quantized_weights.cpp: weights in blocks.
+    Result<Weight> mlx_blocks(const std::string& module, const QuantizedForm& form, const Shape& outer,
+                              std::uint32_t columns);
+    Result<Weight> packed(const std::string& module, const Shape& outer, std::uint32_t columns);
+    Result<Weight> nvfp4(const std::string& module, const TensorEntry& codes, const Shape& outer,
+                         std::uint32_t columns);
+    Result<Weight> fp8(const std::string& module, const TensorEntry& codes, const Shape& outer,
+                       std::uint32_t columns);
+    Result<Weight> gguf_blocks(const std::string& module, const TensorEntry& blocks, const Shape& outer,
+                               std::uint32_t columns);
+    static Status expect_groups(const std::string& module, std::uint32_t columns, std::uint32_t group);
+    /// Refuses what changes the weights' meaning, and takes what is about activations alone.
+    Status take_companions(const std::string& module);
+    /// A matrix of one scale to a group; its scales in `scales`, in the file's own bytes.
+    Result<Weight> with_scales(const std::string& module, BlockForm form, const TensorEntry& codes,
+                               const TensorEntry& scales, const Shape& outer, std::uint32_t columns);
+    /// One factor for the matrix, or one an expert.
+    Status set_factor(Weight& weight, const TensorEntry& entry, const Shape& outer, bool reciprocal);
+    Status upload_factors(Weight& weight, const TensorEntry& entry, std::vector<float> values);
+    /// Device memory for few bytes: a model of experts has tens of thousands of single numbers.
+    Result<Address> small_room(std::size_t bytes);
 
     const Checkpoint* checkpoint_;
     Backend* backend_;
     Quantization quantization_;
+    QuantizedLayers layers_;
     std::unordered_set<std::string> taken_;
     std::vector<std::string> aside_;
     std::uint64_t bytes_ = 0;
+    Address small_{};  // what is left of the last small_room
+    std::size_t small_left_ = 0;
 };
 
 }  // namespace kapitsa

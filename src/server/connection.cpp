@@ -23,7 +23,8 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::size_t buffer_bytes_most = 256u << 10, watched_bytes_most = 64u << 10, read_bytes = 16u << 10;
-constexpr std::size_t body_piece_bytes = 64u << 10;  // that must come within body_timeout
+constexpr std::size_t large_body_bytes = 256u << 10;  // up to here a request is read in some ten milliseconds
+constexpr std::size_t body_piece_bytes = 64u << 10;   // that must come within body_timeout
 constexpr std::chrono::milliseconds linger_time{3000};
 
 // What is awaited below stands in variables: GCC 12 destroys some temporaries of a co_await expression twice.
@@ -104,13 +105,17 @@ asio::awaitable<bool> Connection::serve_one() {
     if (!complete) co_return false;
 
     set_reading(false);
-    Handled handled = handle_request(setup_->model, request, waker());
+    std::optional<Handled> handled;
+    if (request.body.size() > large_body_bytes)
+        co_await read_aside(incoming, handled);
+    else
+        handled = handle_request(setup_->model, request, waker());
     incoming.drop_body();
-    if (const auto* response = std::get_if<HttpResponse>(&handled)) {
+    if (const auto* response = std::get_if<HttpResponse>(&*handled)) {
         const bool sent = co_await respond(request, *response, keep_alive);
         co_return (sent && keep_alive);
     }
-    const auto answer = std::move(std::get<std::unique_ptr<Answer>>(handled));
+    const auto answer = std::move(std::get<std::unique_ptr<Answer>>(*handled));
     const bool goes_on = co_await carry(*answer, request, keep_alive, !request.http_1_0);
     co_return goes_on;
 }
@@ -151,6 +156,27 @@ asio::awaitable<bool> Connection::read_body(Incoming& incoming) {
     clear_deadline();
     incoming.take_body();
     co_return true;
+}
+
+/// Has the request handled on another thread: its JSON, its template and its tokens may take seconds, in
+/// which the streams of others would stand still. This waits for it in any case, since it uses the model.
+asio::awaitable<void> Connection::read_aside(Incoming& incoming, std::optional<Handled>& handled) {
+    asio::post(setup_->readers, [this, &incoming, &handled, wake = waker()] {
+        std::optional<Handled> made;
+        try {
+            made = handle_request(setup_->model, incoming.request, wake);
+        } catch (const std::exception& exception) {  // of a library, or for want of memory
+            made = openai_error({500, std::string("the request could not be read: ") + exception.what()});
+        }
+        asio::post(socket_.get_executor(), [this, &handled, made = std::move(made)]() mutable {
+            handled = std::move(made);
+            this->wake();
+        });
+    });
+    while (!handled) {
+        woken_ = false;
+        co_await rest_until(Clock::time_point::max());
+    }
 }
 
 /// Writes the answer as it comes. True if the connection can be used again.

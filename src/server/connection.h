@@ -11,9 +11,11 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "server/access.h"
@@ -30,6 +32,7 @@ struct ServerSetup {
     ModelService& model;  // outlives the server
     ServerOptions options;
     AccessRules access;
+    boost::asio::thread_pool::executor_type readers;  // where requests are read that take long
     mutable std::atomic<std::size_t> body_bytes = 0;  // in memory, of all requests that are being read
 };
 
@@ -62,6 +65,7 @@ private:
     boost::asio::awaitable<bool> serve_one();
     boost::asio::awaitable<bool> hear();
     boost::asio::awaitable<bool> read_body(Incoming& incoming);
+    boost::asio::awaitable<void> read_aside(Incoming& incoming, std::optional<Handled>& handled);
     boost::asio::awaitable<bool> carry(Answer& answer, const HttpRequest& request, bool keep_alive,
                                        bool can_chunk);
     boost::asio::awaitable<bool> carry_stream(Answer& answer, bool can_chunk);

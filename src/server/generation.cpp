@@ -67,7 +67,8 @@ Parsed<Done> check_room(const ModelService& model, const Prompt& prompt, const c
     if (tokens < context) return Done{};
     return std::unexpected(ApiError{400,
                                     "This model's maximum context length is " + std::to_string(context) +
-                                        " tokens, and the prompt has " + std::to_string(tokens) +
+                                        " tokens, and the prompt has " + (prompt.whole ? "" : "at least ") +
+                                        std::to_string(tokens) +
                                         " tokens, which leaves no room for an answer. Shorten the prompt.",
                                     param, "context_length_exceeded"});
 }

@@ -24,15 +24,16 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-constexpr int io_threads = 2;
+constexpr int io_threads = 2, reader_threads = 2;
 constexpr std::size_t leaving_most = 64;          // connections, beyond the limit, while others end for them
 constexpr std::chrono::milliseconds grace{1000};  // for answers to end in good form; then sockets are closed
 
 class ListeningServer final : public Server {
 public:
-    ListeningServer(std::shared_ptr<const ServerSetup> setup, std::shared_ptr<asio::io_context> io,
-                    tcp::acceptor acceptor)
-        : setup_(std::move(setup)),
+    ListeningServer(ModelService& model, const ServerOptions& options, AccessRules access,
+                    std::shared_ptr<asio::io_context> io, tcp::acceptor acceptor)
+        : setup_(std::make_shared<const ServerSetup>(model, options, std::move(access),
+                                                     readers_.get_executor())),
           io_(std::move(io)),
           acceptor_(std::move(acceptor)),
           strand_(acceptor_.get_executor()),
@@ -150,6 +151,7 @@ private:
         if (stopping_ && connections_.empty()) grace_over_.cancel();
     }
 
+    asio::thread_pool readers_{reader_threads};  // idle whenever no connection is there
     const std::shared_ptr<const ServerSetup> setup_;
     const std::shared_ptr<asio::io_context> io_;
     tcp::acceptor acceptor_;
@@ -207,8 +209,8 @@ Result<std::unique_ptr<Server>> Server::start(ModelService& model, const ServerO
     error_code ignored;
     if (access.any_address) access.hosts.push_back(asio::ip::host_name(ignored));
     auto acceptor = TRY(listen(*io, address));
-    auto setup = std::make_shared<const ServerSetup>(model, options, std::move(access));
-    return std::make_unique<ListeningServer>(std::move(setup), std::move(io), std::move(acceptor));
+    return std::make_unique<ListeningServer>(model, options, std::move(access), std::move(io),
+                                             std::move(acceptor));
 }
 
 }  // namespace kapitsa

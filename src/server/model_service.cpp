@@ -84,13 +84,11 @@ Result<std::vector<Token>> find_stop_tokens(const Checkpoint& checkpoint, const 
 
 Result<std::unique_ptr<ModelService>> ModelService::make(const Checkpoint& checkpoint,
                                                          std::unique_ptr<Engine> engine, std::string name) {
-    auto description = read_tokenizer_json(TRY(checkpoint.tokenizer_json()));
-    if (!description) return fail(std::move(description.error()).because("tokenizer.json"));
-    auto tokenizer = Tokenizer::make(std::move(*description));
-    if (!tokenizer) return fail(std::move(tokenizer.error()).because("tokenizer.json"));
+    auto tokenizer = Tokenizer::make(TRY(checkpoint.tokenizer()));
+    if (!tokenizer) return fail(std::move(tokenizer.error()).because("the tokenizer"));
     const std::size_t vocabulary = engine->info().vocabulary;
     if (tokenizer->vocabulary() > vocabulary)
-        return fail(Fault::corrupt_file, "tokenizer.json has tokens up to " +
+        return fail(Fault::corrupt_file, "the tokenizer has tokens up to " +
                                              std::to_string(tokenizer->vocabulary() - 1) +
                                              ", and the model " + std::to_string(vocabulary) + " of them");
     std::optional<ChatTemplate> chat_template;
@@ -128,13 +126,24 @@ Result<Prompt> ModelService::prompt(const Conversation& conversation) const {
     if (!parts_.chat_template)
         return fail(Fault::unsupported, "the model " + parts_.name +
                                             " has no chat template; it completes text (/v1/completions)");
-    const MarkedText marked = TRY(parts_.chat_template->render(conversation, true));
-    return Prompt{marked.text, parts_.tokenizer.encode(marked)};
+    return encoded(TRY(parts_.chat_template->render(conversation, true)));
 }
 
 Prompt ModelService::raw_prompt(std::string text) const {
-    const MarkedText marked = MarkedText::all_control(std::move(text));
-    return {marked.text, parts_.tokenizer.encode(marked)};
+    Prompt prompt = encoded(MarkedText::all_control(std::move(text)));
+    std::vector<Token>& tokens = prompt.tokens;
+    if (const auto first = parts_.tokenizer.first(); first && (tokens.empty() || tokens.front() != *first))
+        tokens.insert(tokens.begin(), *first);
+    return prompt;
+}
+
+/// Tokens are counted to twice the context, so that clients that shorten their prompts are told by how much;
+/// the time it takes is bounded by that, and not by what was sent.
+Prompt ModelService::encoded(MarkedText marked) const {
+    const std::size_t counted = std::size_t(context()) * 2;
+    auto tokens = parts_.tokenizer.encode(marked, counted);
+    const bool whole = tokens.size() <= counted;
+    return {std::move(marked.text), std::move(tokens), whole};
 }
 
 ReplyReader ModelService::reader(const Prompt& prompt, std::shared_ptr<const Json> tools) const {

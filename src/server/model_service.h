@@ -27,6 +27,7 @@ namespace kapitsa {
 struct Prompt {
     std::string text;
     std::vector<Token> tokens;
+    bool whole = true;  // false: so far beyond the context that the rest of the text was not counted
 };
 
 /// One reply that is wanted of the engine.
@@ -79,7 +80,8 @@ public:
     /// Fault::invalid_input with the template's own sentence when it refuses; Fault::unsupported when the
     /// model has no template.
     Result<Prompt> prompt(const Conversation& conversation) const;
-    /// A text taken as it stands; its author may write control tokens.
+    /// A text taken as it stands; its author may write control tokens. What texts of this model begin with is
+    /// put before it, where it is not there.
     Prompt raw_prompt(std::string text) const;
 
     /// Reads the reply to `prompt`. Without tools (OpenAI form, may be null) nothing is taken for a call.
@@ -93,6 +95,8 @@ public:
     void cancel(std::uint64_t id, std::uint32_t keep_tokens);
 
 private:
+    Prompt encoded(MarkedText marked) const;
+
     Parts parts_;
     const std::int64_t created_ = std::time(nullptr);
     std::atomic<std::uint64_t> next_id_{1};

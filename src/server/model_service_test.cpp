@@ -52,6 +52,25 @@ TEST(ModelService, AModelThatDoesNotSampleTakesTheMostLikelyToken) {
     EXPECT_FALSE((*service)->answers_to("tiny"));
 }
 
+TEST(ModelService, ATextOfItsOwnBeginsAsTheModelsTextsDo) {
+    TokenizerDescription description;
+    for (int byte = 0; byte < 256; ++byte) description.pieces.emplace_back(1, static_cast<char>(byte));
+    description.added.push_back({256, "<s>", true});
+    description.first = 256;
+    auto tokenizer = Tokenizer::make(std::move(description));
+    ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+    const ModelService service({.name = "m",
+                                .tokenizer = std::move(*tokenizer),
+                                .chat_template = {},
+                                .format = {},
+                                .sampling = {},
+                                .stop_tokens = {},
+                                .engine = std::make_unique<FakeEngine>(std::make_shared<Script>())});
+    EXPECT_EQ(service.raw_prompt("ab").tokens, (std::vector<Token>{256, 'a', 'b'}));
+    EXPECT_EQ(service.raw_prompt("<s>ab").tokens, (std::vector<Token>{256, 'a', 'b'}));
+    EXPECT_EQ(service.raw_prompt("").tokens, (std::vector<Token>{256}));
+}
+
 TEST(ModelService, FilesThatContradictAreRefusedByName) {
     const auto why = [](const char* generation_config) {
         Checkpoint checkpoint = tiny();

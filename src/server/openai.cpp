@@ -55,7 +55,7 @@ Json openai_usage(const Generation& generation, std::size_t prompt_choices) {
 
 Json openai_timings(const Generation& generation) {
     // Answers run side by side: their tokens add up, their seconds do not.
-    double queue = 0, prefill = 0, decode = 0, computed = 0, reply = 0;
+    double queue = 0, prefill = 0, decode = 0, computed = 0, reply = 0, decoded = 0;
     for (std::size_t i = 0; i < generation.choices(); ++i) {
         const ReplyTimings timings = generation.reply(i).timings();
         const ReplyUsage usage = generation.reply(i).usage();
@@ -64,6 +64,7 @@ Json openai_timings(const Generation& generation) {
         decode = std::max(decode, timings.decode_seconds);
         computed += generation.prompt_tokens(i) - std::min(usage.cached_tokens, generation.prompt_tokens(i));
         reply += usage.reply_tokens;
+        decoded += std::max(usage.reply_tokens, 1u) - 1;  // the first one came of the prompt
     }
     return {{"prompt_tokens", generation.prompt_tokens(0)},
             {"cached_tokens", generation.reply(0).usage().cached_tokens},
@@ -72,7 +73,7 @@ Json openai_timings(const Generation& generation) {
             {"prefill_s", prefill},
             {"decode_s", decode},
             {"prefill_tokens_per_s", rate(computed, prefill)},
-            {"decode_tokens_per_s", rate(reply, decode)}};
+            {"decode_tokens_per_s", rate(decoded, decode)}};
 }
 
 void openai_end_stream(const OpenAiHead& head, const Generation& generation, std::size_t prompt_choices,

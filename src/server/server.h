@@ -45,8 +45,9 @@ public:
     virtual std::string url() const = 0;
 
     /// Stops listening, ends what is being said, closes every connection and joins the threads; all within
-    /// two seconds. An answer that is cut short this way ends in good form: finish_reason "length", since it
-    /// is not whole, then usage and [DONE] as always. The destructor does it too.
+    /// two seconds, unless a request of many megabytes is being read. An answer that is cut short this way
+    /// ends in good form: finish_reason "length", since it is not whole, then usage and [DONE] as always. The
+    /// destructor does it too.
     virtual void stop() = 0;
 };
 

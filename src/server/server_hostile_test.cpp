@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
 #include <thread>
 
 #include "server/on_sockets_test.h"
@@ -262,16 +264,49 @@ TEST_F(Hostile, AReaderThatTakesNothingHoldsNobodyUp) {
     EXPECT_FALSE(script->cancelled.poll());
 }
 
+TEST_F(Hostile, LargeRequestsThatTakeLongHoldNobodyUp) {
+    // Four of them, more than there are threads of any kind, stand still in the engine's submit.
+    std::atomic<int> held = 0;
+    std::promise<void> release;
+    const std::shared_future<void> released = release.get_future();
+    script->on_submit = [&](const Submit& request) -> Status {
+        if (request.sampling.seed == 1) {
+            ++held;
+            released.wait();
+        }
+        return always_say("hello")(request);
+    };
+    serve();
+    const std::string large =
+        post(chat_path, chat(R"("seed":1,"user":")" + std::string(400'000, 'x') + "\""));
+    std::vector<std::unique_ptr<RawClient>> clients;
+    for (int i = 0; i < 4; ++i) {
+        clients.push_back(std::make_unique<RawClient>(server->port()));
+        EXPECT_TRUE(clients.back()->send(large));
+    }
+    for (int i = 0; i < 10'000 && held < 2; ++i) std::this_thread::sleep_for(1ms);
+    EXPECT_EQ(held, 2);
+    EXPECT_THAT(exchange(get("/health")), StartsWith("HTTP/1.1 200 "));
+    EXPECT_THAT(exchange(post(chat_path, chat())), HasSubstr("hello"));
+    clients.back()->close();  // it has gone before its request was read
+    release.set_value();
+    clients.pop_back();
+    for (const auto& client : clients) EXPECT_THAT(client->read_response(), HasSubstr("hello"));
+    server->stop();  // what it still reads looks at the promise
+}
+
 TEST_F(Hostile, AnExpectationIsReadInAnyCaseAndOnlyThatOneIsMet) {
     script->on_submit = always_say("hello");
     serve();
     RawClient client(server->port());
-    const std::string request = post(chat_path, chat(), "expect: 100-Continue\r\n");
-    const auto body = request.find("\r\n\r\n") + 4;
-    client.send(request.substr(0, body));
-    EXPECT_EQ(client.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
-    client.send(request.substr(body));
-    EXPECT_THAT(client.read_response(), HasSubstr("hello"));
+    for (const char* asks : {"Expect: 100-continue\r\n", "expect: 100-Continue\r\n"}) {
+        const std::string request = post(chat_path, chat(), asks);
+        const auto body = request.find("\r\n\r\n") + 4;
+        client.send(request.substr(0, body));
+        EXPECT_EQ(client.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+        client.send(request.substr(body));
+        EXPECT_THAT(client.read_response(), HasSubstr("hello"));
+    }
     client.send(get("/health", "Expect: coffee\r\n"));
     EXPECT_THAT(client.read_response(), StartsWith("HTTP/1.1 417 Expectation Failed\r\n"));
     client.send(post(chat_path, chat(), "Expect: 100-continue, coffee\r\n"));

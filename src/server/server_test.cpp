@@ -199,18 +199,6 @@ TEST_F(OnSockets, APageOfThisMachineMayAsk) {
                 HasSubstr("Access-Control-Allow-Origin: http://localhost:3000\r\n"));
 }
 
-TEST_F(OnSockets, AClientThatAsksWhetherToGoOnIsTold) {
-    script->on_submit = always_say("hello");
-    serve();
-    RawClient client(server->port());
-    const std::string request = post(chat_path, chat(), "Expect: 100-continue\r\n");
-    const auto body = request.find("\r\n\r\n") + 4;
-    client.send(request.substr(0, body));
-    EXPECT_EQ(client.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
-    client.send(request.substr(body));
-    EXPECT_THAT(client.read_response(), HasSubstr("hello"));
-}
-
 TEST_F(OnSockets, ManyStreamsAtOnceAreKeptApart) {
     script->on_submit = [](const Submit& request) {
         return always_say("seed " + std::to_string(request.sampling.seed) + ".")(request);

@@ -23,16 +23,16 @@ public:
 
     bool empty() const { return sorted_.empty(); }
     /// Calls `between(begin, end)` for each stretch without a token and `token(id)` for each token, in the
-    /// order of the text. `text` is UTF-8.
+    /// order of the text, until one of them returns false. True if none does. `text` is UTF-8.
     template <typename Between, typename Found>
-    void cut(const MarkedText& text, const Between& between, const Found& found) const {
+    bool cut(const MarkedText& text, const Between& between, const Found& found) const {
         std::size_t done = 0;
         for (std::size_t from = 0; const auto match = next(text, from, done);) {
-            if (match->begin > done) between(done, match->begin);
-            found(match->id);
+            if (match->begin > done && !between(done, match->begin)) return false;
+            if (!found(match->id)) return false;
             from = done = match->end;
         }
-        if (done < text.text.size()) between(done, text.text.size());
+        return done == text.text.size() || between(done, text.text.size());
     }
 
 private:

@@ -52,24 +52,25 @@ public:
         for (const SplitPattern& pattern : patterns) matchers_.emplace_back(pattern);
     }
 
-    /// Calls `word(std::string_view)` for each word of `text`, in order.
+    /// Calls `word(std::string_view)` for each word of `text`, in order, until it returns false. True if it
+    /// never does.
     template <typename Word>
-    void split(std::string_view text, const Word& word) {
-        split_from(0, text, word);
+    bool split(std::string_view text, const Word& word) {
+        return split_from(0, text, word);
     }
 
 private:
     template <typename Word>
-    void split_from(std::size_t depth, std::string_view text, const Word& word) {
-        if (text.empty()) return;
+    bool split_from(std::size_t depth, std::string_view text, const Word& word) {
+        if (text.empty()) return true;
         if (depth == matchers_.size()) return word(text);
         for (std::size_t at = 0; at < text.size();) {
             const auto match = matchers_[depth].find(text, at);
-            if (match.begin > at) split_from(depth + 1, text.substr(at, match.begin - at), word);
-            if (match.end > match.begin)
-                split_from(depth + 1, text.substr(match.begin, match.end - match.begin), word);
+            if (!split_from(depth + 1, text.substr(at, match.begin - at), word)) return false;
+            if (!split_from(depth + 1, text.substr(match.begin, match.end - match.begin), word)) return false;
             at = match.end;
         }
+        return true;
     }
 
     std::vector<SplitPattern::Matcher> matchers_;

@@ -15,7 +15,10 @@ std::vector<std::string> words(const std::vector<std::string>& regexes, std::str
     std::vector<SplitPattern> patterns;
     for (const std::string& regex : regexes) patterns.push_back(*SplitPattern::make(regex));
     std::vector<std::string> found;
-    Splitter(patterns).split(text, [&](std::string_view word) { found.emplace_back(word); });
+    Splitter(patterns).split(text, [&](std::string_view word) {
+        found.emplace_back(word);
+        return true;
+    });
     return found;
 }
 

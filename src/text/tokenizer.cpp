@@ -2,6 +2,7 @@
 // from; text is trusted in nothing.
 #include "text/tokenizer.h"
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <string>
@@ -116,6 +117,7 @@ struct Tokenizer::Impl {
     Bpe bpe;
     std::vector<SplitPattern> patterns;
     AddedTokens raw_added, normal_added;  // looked for before NFC, and after it
+    std::optional<Token> first;
     bool nfc, ignore_merges;
     /// By token of the vocabulary: whether merging its bytes gives that token. Found out as words come; every
     /// thread finds the same, so it does not matter whose answer stays.
@@ -128,6 +130,7 @@ struct Tokenizer::Impl {
           table(pieces),
           raw_added(added, false),
           normal_added(added, true),
+          first(description.first),
           nfc(description.nfc),
           ignore_merges(description.ignore_merges),
           whole(pieces.size()) {}
@@ -172,38 +175,45 @@ namespace {
 template <typename Model>
 class Encoding {
 public:
-    Encoding(const Model& model, std::size_t text_bytes)
-        : model_(model), splitter_(model.patterns), cache_(text_bytes) {
-        tokens.reserve(text_bytes / 3 + 8);
+    Encoding(const Model& model, std::size_t text_bytes, std::size_t most)
+        : model_(model), most_(most), splitter_(model.patterns), cache_(text_bytes) {
+        tokens.reserve(std::min(text_bytes / 3, most) + 8);
     }
 
-    void text(const MarkedText& marked) {
-        model_.raw_added.cut(
-            marked, [&](std::size_t begin, std::size_t end) { stretch(marked, begin, end); },
-            [&](Token id) { tokens.push_back(id); });
+    /// Like all below: whether there is room for more.
+    bool text(const MarkedText& marked) {
+        return model_.raw_added.cut(
+            marked, [&](std::size_t begin, std::size_t end) { return stretch(marked, begin, end); },
+            [&](Token id) { return added(id); });
     }
 
     std::vector<Token> tokens;
 
 private:
     /// Text between added tokens; it may still hold those that are looked for in normalised text.
-    void stretch(const MarkedText& marked, std::size_t begin, std::size_t end) {
+    bool stretch(const MarkedText& marked, std::size_t begin, std::size_t end) {
         const std::string_view view = std::string_view(marked.text).substr(begin, end - begin);
         const bool is_normal = !model_.nfc || nfc_prefix(view) == view.size();
         if (model_.normal_added.empty() && is_normal) return words(view);
         const MarkedText& part =
             kept_.emplace_back(is_normal ? slice(marked, begin, end) : to_nfc(slice(marked, begin, end)));
-        model_.normal_added.cut(
+        return model_.normal_added.cut(
             part,
             [&](std::size_t first, std::size_t last) {
-                words(std::string_view(part.text).substr(first, last - first));
+                return words(std::string_view(part.text).substr(first, last - first));
             },
-            [&](Token id) { tokens.push_back(id); });
+            [&](Token id) { return added(id); });
     }
 
-    void words(std::string_view text) {
-        splitter_.split(text, [&](std::string_view word) {
+    bool added(Token id) {
+        tokens.push_back(id);
+        return tokens.size() <= most_;
+    }
+
+    bool words(std::string_view text) {
+        return splitter_.split(text, [&](std::string_view word) {
             cache_.append(word, tokens, [&](std::string_view unknown) { merge(unknown); });
+            return tokens.size() <= most_;
         });
     }
 
@@ -211,7 +221,7 @@ private:
     void merge(std::string_view word) {
         using Whole = Model::Whole;
         const auto id = model_.table.find(word);
-        if (!id) return model_.bpe.encode(word, tokens, scratch_);
+        if (!id) return merge_long(word);
         auto& whole = model_.whole[static_cast<std::size_t>(*id)];
         const Whole known = model_.ignore_merges ? Whole::yes : whole.load(std::memory_order_relaxed);
         if (known == Whole::yes) return tokens.push_back(*id);
@@ -222,7 +232,20 @@ private:
             whole.store(is_whole ? Whole::yes : Whole::no, std::memory_order_relaxed);
     }
 
+    /// Of a word of megabytes the beginning may be too much already.
+    void merge_long(std::string_view word) {
+        const std::size_t first = tokens.size();
+        for (std::size_t bytes = part_bytes; most_ < SIZE_MAX && bytes < word.size(); bytes *= 4) {
+            model_.bpe.encode(word.substr(0, bytes), tokens, scratch_);
+            if (tokens.size() > most_) return;
+            tokens.resize(first);
+        }
+        model_.bpe.encode(word, tokens, scratch_);
+    }
+
+    static constexpr std::size_t part_bytes = 64u << 10;
     const Model& model_;
+    const std::size_t most_;
     Splitter splitter_;
     WordCache cache_;
     std::deque<MarkedText> kept_;  // what the cache's words point into, where that is not the text itself
@@ -248,12 +271,15 @@ Result<Tokenizer> Tokenizer::make(TokenizerDescription description) {
     impl->bpe = TRY(Bpe::make(impl->table, merges));
     impl->patterns = std::move(patterns);
     TRY(impl->place_added());
+    if (impl->first && (*impl->first < 0 || static_cast<std::size_t>(*impl->first) >= impl->pieces.size()))
+        return fail(Fault::corrupt_file, "texts begin with token " + std::to_string(*impl->first) +
+                                             ", and the vocabulary ends before it");
     return Tokenizer(std::move(impl));
 }
 
-std::vector<Token> Tokenizer::encode(const MarkedText& text) const {
+std::vector<Token> Tokenizer::encode(const MarkedText& text, std::size_t most) const {
     CHECK(well_marked(text));
-    Encoding encoding(*impl_, text.text.size());
+    Encoding encoding(*impl_, text.text.size(), most);
     if (is_utf8(text.text)) {
         encoding.text(text);
         return std::move(encoding.tokens);
@@ -278,6 +304,8 @@ std::optional<Token> Tokenizer::find(std::string_view piece) const {
         if (added.content == piece) return added.id;
     return impl_->table.find(piece);
 }
+
+std::optional<Token> Tokenizer::first() const { return impl_->first; }
 
 std::size_t Tokenizer::vocabulary() const { return impl_->pieces.size(); }
 

@@ -4,6 +4,7 @@
 // merged.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -26,7 +27,9 @@ public:
 
     /// Any bytes are accepted; what is not UTF-8 goes in as U+FFFD. Linear in the text but for one
     /// word's merges, which are bounded.
-    std::vector<Token> encode(const MarkedText& text) const;
+    /// Stops, behind a word or inside a very long one, when there are more than `most` tokens: a text from
+    /// outside may be far longer than anybody has use for.
+    std::vector<Token> encode(const MarkedText& text, std::size_t most = SIZE_MAX) const;
 
     /// The bytes of one token: not always whole characters. Empty for an id that has none.
     std::string_view piece(Token token) const;
@@ -34,6 +37,8 @@ public:
     bool is_special(Token token) const;
     /// The id of the added token, or of the vocabulary piece, that is exactly this text.
     std::optional<Token> find(std::string_view piece) const;
+    /// What a text that stands by itself begins with, in models that were trained so. `encode` leaves it out.
+    std::optional<Token> first() const;
     /// One past the largest id that has a token. Rows of the embedding beyond it are never sampled.
     std::size_t vocabulary() const;
 

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 #include <random>
+#include <span>
 #include <thread>
 
 #include "base/utf8.h"
@@ -172,6 +173,30 @@ TEST(Tokenizer, AMegabyteOfAnythingIsNoTrouble) {
         const std::vector<Token> tokens = plain(tokenizer, text);
         EXPECT_EQ(decoded(tokenizer, tokens), repair_utf8(text));
     }
+}
+
+TEST(Tokenizer, StopsSoonAfterAsManyTokensAsAreWanted) {
+    const Tokenizer& tokenizer = built_in_tokenizer();
+    std::string text;
+    for (int i = 0; i < 200; ++i) text += "some words <|im_end|> and e\u0301 more";
+    const auto all = control(tokenizer, text);
+    for (const std::size_t most :
+         {std::size_t(0), std::size_t(1), std::size_t(100), all.size() - 1, all.size()}) {
+        const auto some = tokenizer.encode(MarkedText::all_control(text), most);
+        EXPECT_GT(some.size(), std::min(most, all.size() - 1));
+        EXPECT_LT(some.size(), most + 10);
+        EXPECT_TRUE(std::ranges::equal(some, std::span(all).first(some.size()))) << most;
+    }
+}
+
+TEST(Tokenizer, StopsInsideAWordOfMegabytes) {
+    const Tokenizer& tokenizer = built_in_tokenizer();
+    const MarkedText word = MarkedText::all_plain(std::string(1u << 20, 'x'));
+    const std::size_t all = tokenizer.encode(word).size();
+    const std::size_t some = tokenizer.encode(word, 1000).size();
+    EXPECT_GT(some, 1000u);
+    EXPECT_LT(some, all / 8);
+    EXPECT_EQ(tokenizer.encode(word, all).size(), all);
 }
 
 TEST(Tokenizer, ManyThreadsMayEncodeAtOnce) {

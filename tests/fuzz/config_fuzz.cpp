@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "formats/python_json.h"
-#include "formats/quantization.h"
+#include "formats/quantized_layers.h"
 
 namespace {
 
@@ -37,7 +37,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         for (const char* module : {"lm_head", "model.layers.0.mlp.up_proj"})
             if (const auto form = quantization->of(module); form && *form) {
                 CHECK((*form)->bits >= 2 && (*form)->bits <= 8 && (*form)->bits != 7);
-                CHECK(128 % (*form)->group_size == 0 && (*form)->group_size >= 32);
+                CHECK(128 % (*form)->group_size == 0 && (*form)->group_size >= 16);
             }
+    // The same document in the place of either file.
+    for (const Json* own : {static_cast<const Json*>(nullptr), &*json})
+        if (const auto layers = QuantizedLayers::read(own ? Json::object() : *json, own)) {
+            CHECK(layers->tile_rows() >= 1 && layers->tile_columns() >= 1);
+            (void)layers->expect("model.layers.0.mlp.up_proj", {QuantizedForm::Kind::nvfp4, 16, 4});
+        }
     return 0;
 }

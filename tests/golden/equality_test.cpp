@@ -179,6 +179,9 @@ INSTANTIATE_TEST_SUITE_P(Models, Equality,
                                          Subject{"Experts", "tests/data/goldens/qwen3_5-moe", 512},
                                          Subject{"Mamba", "tests/data/goldens/nemotron_h-mamba", 256},
                                          Subject{"Latent", "tests/data/goldens/nemotron_h-latent", 256},
+                                         Subject{"FlashNext", "tests/data/goldens/qwen4_exp", 320},
+                                         Subject{"Flint", "tests/data/goldens/flint", 192},
+                                         Subject{"Dory", "tests/data/goldens/dory", 192},
                                          Subject{"Tiny", "models/tiny", 8192}),
                          [](const auto& subject) { return subject.param.name; });
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "model/gguf_dialect.h"
 
 namespace kapitsa {
 namespace {
@@ -21,7 +22,7 @@ T must(Result<T> result) {
 
 ModelCase::ModelCase(const std::string& folder, RunnerOptions options, std::vector<std::uint32_t> taps) {
     const std::string path = folder.starts_with('/') ? folder : KAPITSA_SOURCE_DIR "/" + folder;
-    checkpoint_ = std::make_unique<Checkpoint>(must(open_checkpoint(path)));
+    checkpoint_ = std::make_unique<Checkpoint>(must(open_model(path)));
     if (options.threads == 0) options.threads = 2;
     if (options.wanted_rows == 0) options.wanted_rows = options.rows_per_step;
     runner_ = must(ModelRunner::load(*checkpoint_, options, std::move(taps)));
@@ -87,6 +88,22 @@ Logits ModelCase::draft(const Sequence& sequence, std::uint32_t committed, std::
     return {logits.begin(), logits.end()};
 }
 
+ModelCase::Remembered ModelCase::remembered(const Sequence& sequence, std::uint32_t layer) {
+    const AttentionShape shape = runner_->shape().attention.at(layer);
+    const auto pages = pages_of(sequence.slot);
+    Remembered all;
+    for (std::uint32_t token = 0; token < sequence.committed; ++token) {
+        const auto page = must(runner_->attention_page(layer, pages[token / page_tokens]));
+        const float *keys = page.data(), *values = keys + shape.page_floats();
+        for (std::uint32_t head = 0; head < shape.kv_heads; ++head)
+            for (std::uint32_t i = 0; i < shape.width; ++i) {
+                all.keys.push_back(keys[(head * shape.width + i) * page_tokens + token % page_tokens]);
+                all.values.push_back(values[(head * page_tokens + token % page_tokens) * shape.width + i]);
+            }
+    }
+    return all;
+}
+
 void ModelCase::accept(Sequence& sequence, const std::vector<std::uint32_t>& path) {
     std::vector<std::uint32_t> rows;
     for (const std::uint32_t row : path) rows.push_back(first_rows_[sequence.slot] + row);
@@ -99,6 +116,17 @@ Token argmax(const float* logits, std::size_t vocabulary) {
     for (std::size_t i = 1; i < vocabulary; ++i)
         if (logits[i] > logits[best]) best = i;
     return Token(best);
+}
+
+std::vector<Token> greedy_answer(ModelCase& model, const std::vector<Token>& prompt, std::size_t length) {
+    auto sequence = model.begin(0);
+    Logits logits = model.chain(sequence, prompt);
+    std::vector<Token> answer;
+    while (answer.size() < length) {
+        answer.push_back(argmax(&logits[logits.size() - model.vocabulary()], model.vocabulary()));
+        logits = model.chain(sequence, {answer.back()});
+    }
+    return answer;
 }
 
 double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {

@@ -43,6 +43,12 @@ public:
     /// ModelRunner::draft.
     Logits draft(const Sequence& sequence, std::uint32_t committed, std::vector<Token> tokens,
                  ModelRunner::Streams streams, const std::vector<std::uint32_t>& from);
+    /// What attention layer `layer` remembers of a sequence's tokens. @return [committed, kv_heads, width]
+    /// each
+    struct Remembered {
+        std::vector<float> keys, values;
+    };
+    Remembered remembered(const Sequence& sequence, std::uint32_t layer);
     /// Accepts rows of the last step's segment of this sequence, by number in the segment.
     void accept(Sequence& sequence, const std::vector<std::uint32_t>& path);
 
@@ -61,6 +67,9 @@ inline std::vector<float> row_of(const Logits& logits, std::size_t row, std::siz
 }
 Token argmax(const float* logits, std::size_t vocabulary);
 inline Token argmax(const std::vector<float>& logits) { return argmax(logits.data(), logits.size()); }
+
+/// The likeliest tokens behind a prompt, one by one.
+std::vector<Token> greedy_answer(ModelCase& model, const std::vector<Token>& prompt, std::size_t length);
 
 /// The largest difference; infinite if a value is not a number or the sizes differ.
 double largest_difference(const std::vector<float>& a, const std::vector<float>& b);

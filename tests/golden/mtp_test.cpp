@@ -65,8 +65,9 @@ TEST_P(Mtp, EntriesOfThePromptAreTheReferences) {
     auto got = *model.runner().drafted();
     got.erase(got.begin(), got.end() - std::ptrdiff_t(want.size()));
     EXPECT_LT(largest_difference(got, want), gate);
-    if (GetParam().length == 65)
+    if (GetParam().length == 65) {
         EXPECT_LT(largest_difference(logits, floats("mtp_prompt_logits_fp32")), gate);
+    }
 }
 
 TEST_P(Mtp, ChainedGuessesAndTheGuessAfterTrueTokensAreTheReferences) {

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "golden/loading.h"
 #include "golden/model_case.h"
 #include "support/checkpoint_writer.h"
 #include "support/golden.h"
@@ -118,15 +119,8 @@ TEST_P(NemotronGolden, EveryLayersOutputIsTheReferences) {
 
 TEST_P(NemotronGolden, GreedyAnswersAreTheReferences) {
     ModelCase model(variant().folder());
-    auto sequence = model.begin(0);
     const auto expected = variant().tokens(length(), "greedy");
-    Logits logits = model.chain(sequence, variant().tokens(length()));
-    std::vector<Token> answer;
-    while (answer.size() < expected.size()) {
-        answer.push_back(argmax(&logits[logits.size() - model.vocabulary()], model.vocabulary()));
-        logits = model.chain(sequence, {answer.back()});
-    }
-    EXPECT_EQ(answer, expected);
+    EXPECT_EQ(greedy_answer(model, variant().tokens(length()), expected.size()), expected);
 }
 
 TEST_P(NemotronGolden, StateAndTailAreTheReferencesWhateverTheCuts) {
@@ -191,13 +185,7 @@ TEST(NemotronDrafts, OfAModelWithoutTheModuleAreNone) {
     EXPECT_FALSE(model.runner().drafts());
 }
 
-/// Logits of a checkpoint after a prompt and three tokens, or why it is refused.
-std::string why_refused(const std::string& folder) {
-    const auto checkpoint = open_checkpoint(folder);
-    if (!checkpoint) return checkpoint.error().message;
-    const auto runner = load_runner(*checkpoint);
-    return runner ? "loaded" : runner.error().message;
-}
+/// Logits of a checkpoint after a prompt and three tokens.
 Logits logits_of(const std::string& folder) {
     ModelCase model(folder);
     auto sequence = model.begin(0);

@@ -20,6 +20,8 @@ constexpr std::uint32_t layers = 6;
 constexpr double logit_gate = 5e-4, hidden_gate = 2e-4, state_gate = 1e-5;
 // Of the recurrent memories: the table's tokens and inputs stand before the delta net of their layer.
 constexpr std::uint32_t tokens_place = 1, inputs_place = 2, delta_place = 3;
+// Of the attention memories: those of layer 2, and of its indexer.
+constexpr std::uint32_t attention_place = 0, index_place = 1;
 
 Json prompts() { return read_golden_json("qwen4_exp/golden.json")["prompts"]; }
 
@@ -70,14 +72,19 @@ TEST_P(FlashNext, EveryLayersStreamsAreTheReferences) {
 
 TEST_P(FlashNext, GreedyAnswersAreTheReferences) {
     ModelCase model(folder);
-    auto sequence = model.begin(0);
-    Logits logits = model.chain(sequence, tokens_);
-    std::vector<Token> answer;
-    while (answer.size() < greedy_.size()) {
-        answer.push_back(argmax(&logits[logits.size() - model.vocabulary()], model.vocabulary()));
-        logits = model.chain(sequence, {answer.back()});
-    }
-    EXPECT_EQ(answer, greedy_);
+    EXPECT_EQ(greedy_answer(model, tokens_, greedy_.size()), greedy_);
+}
+
+TEST_P(FlashNext, WhatSparseAttentionRemembersIsTheReferences) {
+    ModelCase model(folder);
+    auto sequence = model.begin(2);
+    model.chain(sequence, tokens_);
+    EXPECT_LT(largest_difference(model.remembered(sequence, index_place).keys, floats("layer2.indexer_keys")),
+              state_gate);
+    if (!has("layer2.k")) return;  // of the longest prompt they are not in the golden
+    const auto remembered = model.remembered(sequence, attention_place);
+    EXPECT_LT(largest_difference(remembered.keys, floats("layer2.k")), hidden_gate);
+    EXPECT_LT(largest_difference(remembered.values, floats("layer2.v")), state_gate);
 }
 
 TEST_P(FlashNext, WhatALayerWithATableRemembersIsTheReferences) {
@@ -97,6 +104,9 @@ TEST_P(FlashNext, WhatALayerWithATableRemembersIsTheReferences) {
     };
     EXPECT_LT(largest_difference(*model.runner().conv_tail(1, inputs_place), turned("layer1.ple_conv_state")),
               state_gate);
+    auto conv_state = turned("layer1.conv_state");  // a column more than can matter, the oldest
+    conv_state.erase(conv_state.begin(), conv_state.begin() + std::ptrdiff_t(conv_state.size() / 4));
+    EXPECT_LT(largest_difference(*model.runner().conv_tail(1, delta_place), conv_state), state_gate);
     auto marks = *model.runner().conv_tail(1, tokens_place);
     for (float& mark : marks) mark = mark == 0 ? 304.0f : mark - 1;  // before the beginning: the end of text
     EXPECT_EQ(marks, floats("layer1.ngram_context"));
@@ -131,6 +141,16 @@ TEST_P(FlashNext, TheHeadThatDraftsIsTheReferences) {
     EXPECT_EQ(drafts, tokens_of(prompt_["mtp"]["drafts"]));
     if (has("mtp_prompt_logits_fp32"))
         EXPECT_LT(largest_difference(all, floats("mtp_prompt_logits_fp32")), logit_gate);
+}
+
+TEST(FlashNextPrecision, LogitsAreThoseOfDoublesToTheNoiseOfF32) {
+    ModelCase model(folder);
+    auto sequence = model.begin(0);
+    const auto logits = model.chain(sequence, tokens_of(prompts()["65"]["input_ids"]));
+    const double difference = largest_difference(
+        logits, Golden("qwen4_exp/logits_f64.safetensors").floats("p65.logits_fp64").values);
+    RecordProperty("largest_difference", std::to_string(difference));
+    EXPECT_LT(difference, logit_gate);
 }
 
 INSTANTIATE_TEST_SUITE_P(Prompts, FlashNext, testing::Values(1, 2, 7, 65, 200));

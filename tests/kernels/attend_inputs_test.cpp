@@ -114,12 +114,79 @@ TEST_P(AttendInput, QueriesAndKeysAreNormedAndRotatedAndTokensGoToTheirSlots) {
                                     .width = uint(h.width),
                                     .half = uint(h.half),
                                     .q_stride = uint(h.q_stride),
+                                    .q_norm_stride = 0,
+                                    .rotates_first = 0,
                                     .epsilon = epsilon});
         EXPECT_LT(largest_error(lab.read(got, rotated.size()), rotated), 4e-6) << h.width;
         const std::vector<double> want_keys(want.keys.begin(), want.keys.end());
         EXPECT_LT(largest_error(lab.read(keys, want.keys.size()), want_keys), 4e-6) << h.width;
         EXPECT_EQ(bits(lab.read(values, want.values.size())), bits(want.values)) << h.width;
     }
+}
+
+TEST_P(AttendInput, WhereRotationComesFirstTheNormIsThatOfTheRotatedHeadAndMayDifferByHead) {
+    constexpr uint heads = 4, kv_heads = 2, width = 20, half = 10;
+    constexpr float epsilon = 1e-6f;
+    const std::vector<uint> slots{17, 2, 31};
+    const auto q = random_floats(slots.size() * heads * width, 1, 3),
+               k = random_floats(slots.size() * kv_heads * width, 2, 3),
+               v = random_floats(slots.size() * kv_heads * width, 3), norms = random_floats(heads * width, 4),
+               k_norm = random_floats(width, 5);
+    std::vector<float> cosines, sines;
+    for (const float angle : random_floats(slots.size() * half, 6, 3)) {
+        cosines.push_back(std::cos(angle));
+        sines.push_back(std::sin(angle));
+    }
+    // Rotation keeps the length of a head, so the norm is the same before it; its weights are not.
+    const auto rotated_then_normed = [&](const float* x, const float* weight, std::size_t row) {
+        auto y = obvious_head(x, std::vector<float>(width, 1), &cosines[row * half], &sines[row * half], half,
+                              epsilon);
+        for (std::size_t i = 0; i < width; ++i) y[i] *= weight[i];
+        return y;
+    };
+    std::vector<double> rotated;
+    Pages want(kv_heads, width, 2);
+    for (std::size_t row = 0; row < slots.size(); ++row) {
+        for (std::size_t head = 0; head < heads; ++head)
+            for (const double x :
+                 rotated_then_normed(&q[(row * heads + head) * width], &norms[head * width], row))
+                rotated.push_back(x);
+        for (std::size_t head = 0; head < kv_heads; ++head) {
+            const auto key = rotated_then_normed(&k[(row * kv_heads + head) * width], k_norm.data(), row);
+            for (std::size_t i = 0; i < width; ++i) want.key(slots[row], head, i) = float(key[i]);
+        }
+    }
+    Lab lab(GetParam());
+    const Out<float> got = lab.room(rotated.size()), keys = lab.room(want.keys),
+                     values = lab.room(want.values);
+    lab.run(attend_inputs_f32, {.q = lab.give(q),
+                                .k = lab.give(k),
+                                .v = lab.give(v),
+                                .q_norm = lab.give(norms),
+                                .k_norm = lab.give(k_norm),
+                                .cosines = lab.give(cosines),
+                                .sines = lab.give(sines),
+                                .slots = lab.give(slots),
+                                .rotated = got,
+                                .keys = keys,
+                                .values = values,
+                                .rows = uint(slots.size()),
+                                .heads = heads,
+                                .kv_heads = kv_heads,
+                                .width = width,
+                                .half = half,
+                                .q_stride = width,
+                                .q_norm_stride = width,
+                                .rotates_first = 1,
+                                .epsilon = epsilon});
+    EXPECT_LT(largest_error(lab.read(got, rotated.size()), rotated), 4e-6);
+    for (std::size_t row = 0; row < slots.size(); ++row)
+        for (std::size_t head = 0; head < kv_heads; ++head)
+            for (std::size_t i = 0; i < width; ++i) {
+                const float key = lab.read(
+                    keys, want.keys.size())[std::size_t(&want.key(slots[row], head, i) - want.keys.data())];
+                EXPECT_NEAR(key, want.key(slots[row], head, i), 4e-6);
+            }
 }
 
 TEST_P(AttendInput, WithoutNormsAndRotationQueriesAndKeysAreWhatTheyWere) {
@@ -154,6 +221,8 @@ TEST_P(AttendInput, WithoutNormsAndRotationQueriesAndKeysAreWhatTheyWere) {
                                 .width = width,
                                 .half = 0,
                                 .q_stride = width,
+                                .q_norm_stride = 0,
+                                .rotates_first = 0,
                                 .epsilon = 0});
     EXPECT_EQ(bits(lab.read(got, q.size())), bits(q));
     EXPECT_EQ(bits(lab.read(keys, want.keys.size())), bits(want.keys));

@@ -26,6 +26,8 @@ struct AttendCase {
     Pages cache;
     std::size_t pages_taken = 0;
     std::vector<float> q = {}, gates = {};
+    uint window = 0;
+    std::vector<float> sinks = {};  // [heads], or none
 
     AttendCase(const Shape& of_shape, bool with_gate)
         : shape(of_shape), gated(with_gate), cache(of_shape.kv_heads, of_shape.width, 40) {}
@@ -62,12 +64,13 @@ struct AttendCase {
         return pages[segment.first_page + place / 16] * 16 + place % 16;
     }
 
-    /// The slots that a row sees, oldest first.
+    /// The slots that a row sees through the window, oldest first.
     std::vector<std::size_t> history(const SegmentRows& segment, std::size_t row) const {
         std::vector<std::size_t> slots;
         for (std::size_t place = 0; place < segment.committed; ++place) slots.push_back(slot(segment, place));
         for (const uint seen : path_to(parents, row))
             slots.push_back(slot(segment, segment.committed + seen - segment.first_row));
+        if (window && slots.size() > window) slots.erase(slots.begin(), slots.end() - window);
         return slots;
     }
 
@@ -83,6 +86,7 @@ struct AttendCase {
         const Out<float> o = lab.room(q.size());
         lab.run(attend_f32, {.q = lab.give(q),
                              .gate = gated ? lab.give(gates) + shape.width : nullptr,
+                             .sinks = sinks.empty() ? nullptr : lab.give(sinks),
                              .keys = lab.give(cache.keys),
                              .values = lab.give(cache.values),
                              .pages = lab.give(pages),
@@ -95,6 +99,7 @@ struct AttendCase {
                              .width = uint(shape.width),
                              .gate_stride = uint(2 * shape.width),
                              .tiles = tiles,
+                             .window = window,
                              .scale = scale()});
         return lab.read(o, q.size());
     }
@@ -124,6 +129,10 @@ struct AttendCase {
                 score += double(q[at * width + i]) * cache.key(slot, kv_head, i);
             weights.push_back(score * scale());
             most = std::fmax(most, weights.back());
+        }
+        if (!sinks.empty()) {
+            most = std::fmax(most, double(sinks[head]));
+            total = std::exp(sinks[head] - most);
         }
         for (std::size_t t = 0; t < slots.size(); ++t) {
             const double weight = std::exp(weights[t] - most);
@@ -242,6 +251,69 @@ TEST_P(Attention, HoldsForLargeScoresAndShutGates) {
     for (float& value : it.q) value *= 1000;
     for (std::size_t i = 0; i < it.gates.size(); ++i) it.gates[i] = i % 3 ? -300.0f : 300.0f;
     EXPECT_LT(largest_error(it.run(GetParam()), it.obvious()), 1e-4);
+}
+
+constexpr uint windows[] = {1, 2, 9, 15, 16, 17, 31, 40};
+
+TEST_P(Attention, SeesTheWindowAloneInAChainAndInATree) {
+    for (const uint window : windows)
+        for (const uint committed : commits)
+            for (const int kind : {0, 1, 2}) {
+                AttendCase it({8, 2, 20}, committed % 2 == 0);
+                it.add(committed, kind == 2 ? tree() : chain(19), kind == 0);
+                it.window = window;
+                EXPECT_LT(largest_error(it.run(GetParam()), it.obvious()), 4e-6)
+                    << "a window of " << window << " after " << committed << ", kind " << kind;
+            }
+}
+
+TEST_P(Attention, DoesNotReadWhatEveryRowsWindowHasPassed) {
+    AttendCase it({3, 1, 16}, false);
+    it.add(50, chain(2), true);
+    it.window = 9;
+    const auto expected = bits(it.run(GetParam()));
+    for (std::size_t place = 0; place < 42; ++place)
+        for (std::size_t i = 0; i < 16; ++i) {
+            const std::size_t slot = it.slot(it.segments[0], place);
+            it.cache.key(slot, 0, i) = std::nanf("");
+            it.cache.value(slot, 0, i) = std::nanf("");
+        }
+    EXPECT_EQ(bits(it.run(GetParam())), expected);
+}
+
+TEST_P(Attention, ASinkTakesItsPartOfTheWeight) {
+    for (const Shape& shape : shapes)
+        for (const float scale : {1.0f, 300.0f})
+            for (const uint window : {0u, 9u}) {
+                AttendCase it(shape, false);
+                it.add(33, chain(9), true);
+                it.add(5, tree(), false);
+                it.window = window;
+                it.sinks = random_floats(shape.heads, 4, scale);
+                EXPECT_LT(largest_error(it.run(GetParam()), it.obvious()), 4e-6)
+                    << "width " << shape.width << ", sinks to " << scale << ", window " << window;
+            }
+}
+
+TEST_P(Attention, ThroughAWindowARowHasTheSameBitsAloneAndInATreeAndWithAnyThreads) {
+    for (const uint window : windows)
+        for (const uint committed : {0u, 5u, 31u, 50u}) {
+            AttendCase it({8, 2, 20}, true);
+            it.add(committed, chain(12), true);
+            it.window = window;
+            it.sinks = random_floats(8, 4);
+            const auto together = it.run(GetParam());
+            EXPECT_EQ(bits(it.run(GetParam(), 3)), bits(together));
+            for (uint i = 0; i < 12; ++i) {
+                SegmentRows alone = it.segments[0];
+                alone.first_row += i, alone.committed += i, alone.rows = 1;
+                EXPECT_EQ(bits(row_of(it.run_segments(GetParam(), {alone}), i, it.shape.columns())),
+                          bits(row_of(together, i, it.shape.columns())))
+                    << "row " << i << ", window " << window;
+            }
+            it.segments[0].commit = 0;
+            EXPECT_EQ(bits(it.run(GetParam())), bits(together)) << window << " after " << committed;
+        }
 }
 
 TEST_P(Attention, GoesAsDeepAsADraftMay) {

@@ -71,6 +71,20 @@ TEST_P(Elementwise, SquaredReluIsTheSquareOfWhatIsPositive) {
     }
 }
 
+TEST_P(Elementwise, ScaleColumnsGivesEachColumnItsFactorAlsoInPlace) {
+    for (const std::size_t columns : {1u, 7u, 33u, 1000u}) {
+        const auto x = random_floats(3 * columns, 1), scale = random_floats(columns, 2);
+        auto want = x;
+        for (std::size_t i = 0; i < want.size(); ++i) want[i] *= scale[i % columns];
+        Lab lab(GetParam(), 2);
+        const Out<float> y = lab.room(x.size()), in_place = lab.room(x);
+        lab.run(scale_columns_f32, {lab.give(x), lab.give(scale), y, 3, uint(columns)});
+        lab.run(scale_columns_f32, {in_place, lab.give(scale), in_place, 3, uint(columns)});
+        EXPECT_EQ(bits(lab.read(y, x.size())), bits(want));
+        EXPECT_EQ(bits(lab.read(in_place, x.size())), bits(want));
+    }
+}
+
 TEST_P(Elementwise, CopyRowsFollowsItsListsAndTouchesNothingElse) {
     for (const std::size_t columns : {1u, 7u, 33u, 256u})
         for (const bool from_list : {false, true})

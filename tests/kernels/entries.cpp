@@ -9,17 +9,38 @@
 namespace kapitsa {
 namespace {
 
-/// Names of one header. A row of a macro has ##bits## in its name, one name for each use of the macro.
+constexpr const char* kernels = KAPITSA_SOURCE_DIR "/src/kernels/";
+
+std::string text_of(const std::string& path) {
+    const auto text = read_text_file(path, 1 << 20);
+    CHECK(text.has_value());
+    return *text;
+}
+
+/// The first group of every match.
+std::vector<std::string> all_of(const std::string& text, const char* pattern) {
+    const std::regex regex(pattern);
+    std::vector<std::string> found;
+    for (std::sregex_iterator match(text.begin(), text.end(), regex), end; match != end; ++match)
+        found.push_back((*match)[1]);
+    return found;
+}
+
+/// Names of one header. A row of a macro has ##bits## or ##form in its name, one name for each use of the
+/// macro.
 std::vector<std::string> entries_of(const std::string& text) {
-    static const std::regex row(R"(\bENTRY\((\w+)(##bits##)?(\w*),)"), use(R"(AFFINE_ENTRIES\((\d)\))");
+    static const std::regex row(R"(\bENTRY\((\w+?)(?:##(bits|form)(?:##)?)?(\w*),)");
+    static const auto forms =
+        all_of(text_of(std::string(kernels) + "blocks/forms.h"), R"(ROW\((\w+), \w+\) *\\?\n)");
+    const auto bits = all_of(text, R"(AFFINE_ENTRIES\((\d)\))");
     std::vector<std::string> names;
     for (std::sregex_iterator match(text.begin(), text.end(), row), end; match != end; ++match) {
-        if (!(*match)[2].matched) {
-            names.push_back((*match)[1]);
-            continue;
-        }
-        for (std::sregex_iterator bits(text.begin(), text.end(), use); bits != end; ++bits)
-            names.push_back((*match)[1].str() + (*bits)[1].str() + (*match)[3].str());
+        const std::string front = (*match)[1], parameter = (*match)[2], back = (*match)[3];
+        if (parameter.empty()) names.push_back(front + back);
+        for (const std::string& use : parameter.empty()     ? std::vector<std::string>{}
+                                      : parameter == "bits" ? bits
+                                                            : forms)
+            names.push_back(front + use + back);
     }
     return names;
 }
@@ -28,11 +49,9 @@ std::vector<std::string> entries_of(const std::string& text) {
 
 std::vector<std::string> entries_in_headers() {
     std::vector<std::string> names;
-    for (const auto& file : std::filesystem::directory_iterator(KAPITSA_SOURCE_DIR "/src/kernels")) {
+    for (const auto& file : std::filesystem::directory_iterator(kernels)) {
         if (file.path().extension() != ".h") continue;
-        const auto text = read_text_file(file.path().string(), 1 << 20);
-        CHECK(text.has_value());
-        const auto of_file = entries_of(*text);
+        const auto of_file = entries_of(text_of(file.path().string()));
         names.insert(names.end(), of_file.begin(), of_file.end());
     }
     std::ranges::sort(names);

@@ -4,69 +4,41 @@
 
 #include <cmath>
 
-#include "kernels/affine.h"
+#include "kernels/products.h"
 
 namespace kapitsa {
 namespace {
 
 KERNEL_TESTS(MultiplyExpertsKernel);
 
-template <typename T>
-struct Dense {
-    using Args = MultiplyDense<T>;
-    std::size_t rows, columns;
-    std::vector<T> weights;
-    std::vector<double> values() const {
-        std::vector<double> all;
-        for (const T weight : weights) all.push_back(number(weight));
-        return all;
-    }
-};
-
-Kernel<MultiplyExperts<MultiplyDense<float>>> kernel_of(const Dense<float>&) { return multiply_experts_f32; }
-Kernel<MultiplyExperts<MultiplyDense<half>>> kernel_of(const Dense<half>&) { return multiply_experts_f16; }
-Kernel<MultiplyExperts<MultiplyDense<bfloat>>> kernel_of(const Dense<bfloat>&) {
+Kernel<MultiplyExperts<MultiplyDense<float>>> experts_kernel(const DenseMatrix<float>&) {
+    return multiply_experts_f32;
+}
+Kernel<MultiplyExperts<MultiplyDense<half>>> experts_kernel(const DenseMatrix<half>&) {
+    return multiply_experts_f16;
+}
+Kernel<MultiplyExperts<MultiplyDense<bfloat>>> experts_kernel(const DenseMatrix<bfloat>&) {
     return multiply_experts_bf16;
 }
 
-#define AFFINE_KERNEL(Scale, suffix)                                                              \
-    Kernel<MultiplyExperts<MultiplyAffine<Scale>>> kernel_of(const AffineMatrix<Scale>& matrix) { \
-        switch (matrix.bits) {                                                                    \
-            case 2: return multiply_experts_affine2_##suffix;                                     \
-            case 3: return multiply_experts_affine3_##suffix;                                     \
-            case 4: return multiply_experts_affine4_##suffix;                                     \
-            case 5: return multiply_experts_affine5_##suffix;                                     \
-            case 6: return multiply_experts_affine6_##suffix;                                     \
-            default: return multiply_experts_affine8_##suffix;                                    \
-        }                                                                                         \
+#define AFFINE_KERNEL(Scale, suffix)                                                                   \
+    Kernel<MultiplyExperts<MultiplyAffine<Scale>>> experts_kernel(const AffineMatrix<Scale>& matrix) { \
+        switch (matrix.bits) {                                                                         \
+            case 2: return multiply_experts_affine2_##suffix;                                          \
+            case 3: return multiply_experts_affine3_##suffix;                                          \
+            case 4: return multiply_experts_affine4_##suffix;                                          \
+            case 5: return multiply_experts_affine5_##suffix;                                          \
+            case 6: return multiply_experts_affine6_##suffix;                                          \
+            default: return multiply_experts_affine8_##suffix;                                         \
+        }                                                                                              \
     }
 AFFINE_KERNEL(float, f32)
 AFFINE_KERNEL(half, f16)
 AFFINE_KERNEL(bfloat, bf16)
 
-template <typename T>
-MultiplyDense<T> plain_args(const Dense<T>&) {
+template <typename Args>
+Args no_arguments(Kernel<Args>) {
     return {};
-}
-template <typename T>
-typename MultiplyDense<T>::Part part_of(Lab& lab, const Dense<T>& matrix) {
-    return {.weight = lab.give(matrix.weights), .add = nullptr, .y = nullptr, .outputs = 0, .unused = 0};
-}
-template <typename S>
-MultiplyAffine<S> plain_args(const AffineMatrix<S>& matrix) {
-    MultiplyAffine<S> args{};
-    args.group = matrix.group;
-    return args;
-}
-template <typename S>
-typename MultiplyAffine<S>::Part part_of(Lab& lab, const AffineMatrix<S>& matrix) {
-    return {.codes = lab.give(matrix.codes),
-            .scales = lab.give(matrix.scales),
-            .biases = lab.give(matrix.biases),
-            .add = nullptr,
-            .y = nullptr,
-            .outputs = 0,
-            .unused = 0};
 }
 
 /// Matrices that each expert has, one a part.
@@ -90,15 +62,15 @@ std::vector<std::vector<float>> multiply(const Place& place, const Case<Matrix>&
                                          const std::vector<float>& x) {
     Lab lab(place, of.threads);
     const Matrix& example = of.parts.front().front();
-    auto matrix = plain_args(example);
-    MultiplyExperts<decltype(matrix)> args{};
+    const auto kernel = experts_kernel(example);
+    auto args = no_arguments(kernel);
+    auto& matrix = args.matrix;
     matrix.x = lab.give(x);
     matrix.count = uint(of.parts.size());
     matrix.rows = uint(of.rows());
-    matrix.columns = uint(example.columns);
     for (std::size_t p = 0; p < of.parts.size(); ++p) {
         std::vector<std::decay_t<decltype(matrix.parts[0])>> experts;
-        for (const Matrix& one : of.parts[p]) experts.push_back(part_of(lab, one));
+        for (const Matrix& one : of.parts[p]) set_weights(lab, matrix, experts.emplace_back(), one);
         args.experts[p] = lab.give(experts);
         auto& part = matrix.parts[p];
         part.outputs = uint(of.parts[p].front().rows);
@@ -107,12 +79,11 @@ std::vector<std::vector<float>> multiply(const Place& place, const Case<Matrix>&
         else
             part.add = part.y = lab.room(of.add[p]);
     }
-    args.matrix = matrix;
     auto groups = of.groups;
     groups.resize(groups.size() + 3);  // room that no group took
     args.groups = lab.give(groups);
     args.group_count = uint(groups.size());
-    lab.run(kernel_of(example), args);
+    lab.run(kernel, args);
     std::vector<std::vector<float>> y;
     for (std::size_t p = 0; p < of.parts.size(); ++p)
         y.push_back(lab.read(matrix.parts[p].y, of.rows() * matrix.parts[p].outputs));
@@ -174,7 +145,7 @@ TEST_P(MultiplyExpertsKernel, OfDenseWeightsAreTheSumsOfProducts) {
     for (const std::size_t columns : {1u, 31u, 100u, 257u})
         for_each_scale([&]<typename T>(T) {
             expect_products(GetParam(), columns, uint(columns), [&](std::size_t outputs, std::uint32_t seed) {
-                return Dense<T>{outputs, columns, stored_as<T>(random_floats(outputs * columns, seed))};
+                return DenseMatrix<T>{outputs, columns, stored_as<T>(random_floats(outputs * columns, seed))};
             });
         });
 }
@@ -203,15 +174,15 @@ void expect_no_company_matters(const Place& place, const std::vector<Matrix>& ex
             const Case<Matrix> alone{.parts = {experts}, .groups = {{group.expert, 0, 1}}};
             ASSERT_EQ(bits(multiply(place, alone, row_of(x, row, columns)).front()),
                       bits(row_of(together, row, outputs)))
-                << kernel_of(experts.front()).name << ", row " << row;
+                << experts_kernel(experts.front()).name << ", row " << row;
         }
 }
 
 TEST_P(MultiplyExpertsKernel, GiveARowTheSameBitsInAnyCompany) {
     for_each_scale([&]<typename T>(T) {
         expect_no_company_matters(GetParam(), experts_of(17, 1, [](std::size_t outputs, std::uint32_t seed) {
-                                      return Dense<T>{outputs, 100,
-                                                      stored_as<T>(random_floats(outputs * 100, seed))};
+                                      return DenseMatrix<T>{outputs, 100,
+                                                            stored_as<T>(random_floats(outputs * 100, seed))};
                                   }));
         for (const uint of_code : {2u, 3u, 4u, 5u, 6u, 8u})
             expect_no_company_matters(GetParam(),
@@ -223,24 +194,15 @@ TEST_P(MultiplyExpertsKernel, GiveARowTheSameBitsInAnyCompany) {
 
 TEST_P(MultiplyExpertsKernel, HaveTheBitsOfThePlainProductWithTheExpertsMatrix) {
     const auto experts = experts_of(33, 1, [](std::size_t outputs, std::uint32_t seed) {
-        return Dense<bfloat>{outputs, 257, stored_as<bfloat>(random_floats(outputs * 257, seed))};
+        return DenseMatrix<bfloat>{outputs, 257, stored_as<bfloat>(random_floats(outputs * 257, seed))};
     });
-    const Case<Dense<bfloat>> of{.parts = {experts}, .groups = groups_of({1, 4, 9})};
+    const Case<DenseMatrix<bfloat>> of{.parts = {experts}, .groups = groups_of({1, 4, 9})};
     const auto x = random_floats(of.rows() * 257, 5);
     const auto together = multiply(GetParam(), of, x).front();
     for (const ExpertGroup& group : of.groups) {
-        Lab lab(GetParam());
-        MultiplyDense<bfloat> args{};
-        args.count = 1;
-        args.rows = group.rows;
-        args.columns = 257;
-        args.x = lab.give(
+        const auto plain = multiply(
+            GetParam(), experts[group.expert],
             std::vector<float>(x.begin() + group.first * 257, x.begin() + (group.first + group.rows) * 257));
-        args.parts[0] = part_of(lab, experts[group.expert]);
-        args.parts[0].y = lab.room(group.rows * 33);
-        args.parts[0].outputs = 33;
-        lab.run(multiply_bf16, args);
-        const auto plain = lab.read(args.parts[0].y, group.rows * 33);
         for (std::size_t row = 0; row < group.rows; ++row)
             EXPECT_EQ(bits(row_of(together, group.first + row, 33)), bits(row_of(plain, row, 33)));
     }

@@ -19,41 +19,48 @@ namespace kapitsa::cpu::HWY_NAMESPACE {
 constexpr std::size_t page = attend_page_tokens;
 constexpr float lowest = -1e30f;
 
-/// y = x / rms(x) * weight (x itself where there is no weight), its first 2 * half dimensions rotated.
-HWY_INLINE void norm_and_rotate(const float* x, const float* weight, const float* cosines, const float* sines,
-                                std::size_t width, std::size_t half, float epsilon, float* y) {
+/// y = x / rms(x) * weight; y may be x.
+HWY_INLINE void norm_head(const float* x, const float* weight, std::size_t width, float epsilon, float* y) {
     const F d;
-    if (weight) {
-        const auto scale = hn::Set(d, 1.0f / std::sqrt(dot(x, x, width) / float(width) + epsilon));
-        for (std::size_t i = 0; i < width; i += hn::Lanes(d)) {
-            const std::size_t left = width - i;
-            const auto v =
-                hn::Mul(hn::Mul(load_first(d, x + i, left), scale), load_first(d, weight + i, left));
-            store_first(v, d, y + i, left);
-        }
-    } else {
-        std::memcpy(y, x, width * sizeof(float));
+    const auto scale = hn::Set(d, 1.0f / std::sqrt(dot(x, x, width) / float(width) + epsilon));
+    for (std::size_t i = 0; i < width; i += hn::Lanes(d)) {
+        const std::size_t left = width - i;
+        const auto v = hn::Mul(hn::Mul(load_first(d, x + i, left), scale), load_first(d, weight + i, left));
+        store_first(v, d, y + i, left);
     }
+}
+
+/// A head of a query or key as attention takes it: normed where there is a weight, and rotated.
+HWY_INLINE void norm_and_rotate(const AttendInputs& args, std::size_t row, const float* x,
+                                const float* weight, float* y) {
+    const std::size_t width = args.width, half = args.half;
+    const float *cosines = args.cosines + row * half, *sines = args.sines + row * half;
+    if (weight && !args.rotates_first)
+        norm_head(x, weight, width, args.epsilon, y);
+    else
+        std::memcpy(y, x, width * sizeof(float));
     for (std::size_t i = 0; i < half; ++i) {
         const float a = y[i], b = y[i + half];
         y[i] = a * cosines[i] - b * sines[i];
         y[i + half] = b * cosines[i] + a * sines[i];
     }
+    if (weight && args.rotates_first) norm_head(y, weight, width, args.epsilon, y);
 }
 
 void attend_inputs_rows(const AttendInputs& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
     const std::size_t width = args.width;
     float* key = scratch.floats(width);
     for (std::size_t row = first; row < last; ++row) {
-        const float *cosines = args.cosines + row * args.half, *sines = args.sines + row * args.half;
-        for (std::size_t head = 0; head < args.heads; ++head)
-            norm_and_rotate(args.q + (row * args.heads + head) * args.q_stride, args.q_norm, cosines, sines,
-                            width, args.half, args.epsilon, args.rotated + (row * args.heads + head) * width);
+        for (std::size_t head = 0; head < args.heads; ++head) {
+            const float* norm = args.q_norm ? args.q_norm + head * args.q_norm_stride : nullptr;
+            norm_and_rotate(args, row, args.q + (row * args.heads + head) * args.q_stride, norm,
+                            args.rotated + (row * args.heads + head) * width);
+        }
         const std::size_t of_page = args.slots[row] / page, place = args.slots[row] % page;
         for (std::size_t head = 0; head < args.kv_heads; ++head) {
             const std::size_t from = (row * args.kv_heads + head) * width;
             const std::size_t to = (of_page * args.kv_heads + head) * width * page;
-            norm_and_rotate(args.k + from, args.k_norm, cosines, sines, width, args.half, args.epsilon, key);
+            norm_and_rotate(args, row, args.k + from, args.k_norm, key);
             for (std::size_t i = 0; i < width; ++i) args.keys[to + i * page + place] = key[i];
             std::memcpy(args.values + to + place * width, args.v + from, width * sizeof(float));
         }
@@ -63,12 +70,14 @@ void attend_inputs_rows(const AttendInputs& args, std::uint32_t first, std::uint
 /// What one query has seen so far.
 struct Query {
     const float* q;
-    float* sum;           // [width], not yet divided by `weight`
-    float most, weight;   // the largest score, and the sum of exp(score - most)
-    std::size_t history;  // keys it may see
+    float* sum;                   // [width], not yet divided by `weight`
+    float most, weight;           // the largest score, and the sum of exp(score - most)
+    std::size_t oldest, history;  // it sees the keys [oldest, history) of its own history
+
+    bool sees(std::size_t block) const { return history > block * page && oldest < (block + 1) * page; }
 };
 
-/// One block of keys and values, for one to four queries that see at least its first key.
+/// One block of keys and values, for one to four queries that see some of it.
 template <std::size_t queries>
 HWY_INLINE void attend_block(Query* const (&query)[queries], const float* keys, const float* values,
                              std::size_t block, std::size_t width, float scale) {
@@ -87,24 +96,28 @@ HWY_INLINE void attend_block(Query* const (&query)[queries], const float* keys, 
     }
 
     HWY_ALIGN float weights[queries][page];
-    std::size_t seen_most = 0;
+    std::size_t seen_most = 0, unseen_least = page;
     for (std::size_t a = 0; a < queries; ++a) {
         Query& me = *query[a];
         const std::size_t seen = HWY_MIN(me.history - block * page, page);
+        const std::size_t unseen = me.oldest > block * page ? me.oldest - block * page : 0;
         seen_most = HWY_MAX(seen_most, seen);
+        unseen_least = HWY_MIN(unseen_least, unseen);
+        const auto visible_of = [&](std::size_t j) {
+            const auto place = hn::Iota(d, float(j * lanes));
+            return hn::And(hn::Lt(place, hn::Set(d, float(seen))), hn::Ge(place, hn::Set(d, float(unseen))));
+        };
         auto most = hn::Set(d, me.most);
         for (std::size_t j = 0; j < vectors; ++j) {
-            const auto visible = hn::Lt(hn::Iota(d, float(j * lanes)), hn::Set(d, float(seen)));
             scores[a][j] =
-                hn::IfThenElse(visible, hn::Mul(scores[a][j], hn::Set(d, scale)), hn::Set(d, lowest));
+                hn::IfThenElse(visible_of(j), hn::Mul(scores[a][j], hn::Set(d, scale)), hn::Set(d, lowest));
             most = hn::Max(most, scores[a][j]);
         }
         const float now_most = hn::GetLane(hn::MaxOfLanes(d, most));
         auto total = hn::Zero(d);
         for (std::size_t j = 0; j < vectors; ++j) {
-            const auto visible = hn::Lt(hn::Iota(d, float(j * lanes)), hn::Set(d, float(seen)));
             const auto w =
-                hn::IfThenElseZero(visible, hn::Exp(d, hn::Sub(scores[a][j], hn::Set(d, now_most))));
+                hn::IfThenElseZero(visible_of(j), hn::Exp(d, hn::Sub(scores[a][j], hn::Set(d, now_most))));
             hn::Store(w, d, weights[a] + j * lanes);
             total = hn::Add(total, w);
         }
@@ -119,7 +132,7 @@ HWY_INLINE void attend_block(Query* const (&query)[queries], const float* keys, 
         const std::size_t left = width - i;
         FloatVec sums[queries];
         for (std::size_t a = 0; a < queries; ++a) sums[a] = load_first(d, query[a]->sum + i, left);
-        for (std::size_t t = 0; t < seen_most; ++t) {
+        for (std::size_t t = unseen_least; t < seen_most; ++t) {
             const auto v = load_first(d, values + t * width + i, left);
             for (std::size_t a = 0; a < queries; ++a)
                 sums[a] = hn::MulAdd(hn::Set(d, weights[a][t]), v, sums[a]);
@@ -134,7 +147,7 @@ HWY_INLINE void attend_block_all(Query* all, std::size_t count, const float* key
     Query* these[4];
     std::size_t held = 0;
     for (std::size_t a = 0; a < count; ++a) {
-        if (all[a].history <= block * page) continue;
+        if (!all[a].sees(block)) continue;
         these[held++] = &all[a];
         if (held < 4) continue;
         attend_block<4>(these, keys, values, block, width, scale);
@@ -186,18 +199,25 @@ void attend_tile(const Attend& args, const SegmentRows& segment, std::size_t beg
     const std::size_t most_rows = segment.commit ? HWY_MAX(std::size_t(1), 64 / group) : 1;
     for (std::size_t from = begin; from < end; from += most_rows) {
         const std::size_t to = HWY_MIN(from + most_rows, end), row = segment.first_row + from;
-        std::size_t count = 0, longest = 0;
+        std::size_t count = 0, longest = 0, oldest = ~std::size_t{0};
         const DraftHistory draft(args, segment, segment.commit ? segment.first_row : row);
         for (std::size_t i = from; i < to; ++i) {
             const std::size_t history = segment.committed + (segment.commit ? i + 1 : draft.depth);
+            const std::size_t before = args.window && history > args.window ? history - args.window : 0;
             longest = HWY_MAX(longest, history);
+            oldest = HWY_MIN(oldest, before);
             for (std::size_t h = 0; h < group; ++h, ++count) {
-                const std::size_t head = (segment.first_row + i) * args.heads + kv_head * group + h;
-                queries[count] = {args.q + head * width, sums + count * width, lowest, 0.0f, history};
+                const std::size_t head = kv_head * group + h;
+                queries[count] = {.q = args.q + ((segment.first_row + i) * args.heads + head) * width,
+                                  .sum = sums + count * width,
+                                  .most = args.sinks ? args.sinks[head] : lowest,
+                                  .weight = args.sinks ? 1.0f : 0.0f,
+                                  .oldest = before,
+                                  .history = history};
                 std::memset(queries[count].sum, 0, width * sizeof(float));
             }
         }
-        for (std::size_t block = 0; block * page < longest; ++block) {
+        for (std::size_t block = oldest / page; block * page < longest; ++block) {
             const float *keys = gathered_keys, *values = gathered_values;
             if (segment.commit || (block + 1) * page <= segment.committed) {
                 const std::size_t at =

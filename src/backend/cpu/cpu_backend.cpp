@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "backend/cpu/natives.h"
+#include "backend/cpu/native.h"
 #include "backend/cpu/pool.h"
 
 namespace kapitsa::cpu {
@@ -35,8 +35,9 @@ const std::unordered_map<std::string_view, const Native*>& natives() {
         for (const auto natives_of_file :
              {attend_natives(), delta_chunks_natives(), delta_net_natives(), elementwise_natives(),
               embed_natives(), experts_natives(), mamba2_natives(), mamba2_chunks_natives(),
-              multiply_affine_natives(), multiply_dense_natives(), ngrams_natives(), rms_norm_natives(),
-              short_conv_natives(), sparse_attend_natives(), streams_natives()})
+              multiply_affine_natives(), multiply_blocks_natives(), multiply_dense_natives(),
+              ngrams_natives(), rms_norm_natives(), short_conv_natives(), sparse_attend_natives(),
+              streams_natives(), unit_norm_natives()})
             for (const Native& native : natives_of_file) {
                 const bool is_new = all.emplace(native.name, &native).second;
                 CHECK(is_new);

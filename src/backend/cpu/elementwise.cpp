@@ -66,6 +66,12 @@ template <typename Args>
 std::uint32_t rows_of(const Args& args) {
     return args.rows;
 }
+void run_scale(const ScaleColumns& args, std::uint32_t first, std::uint32_t last, Scratch&) {
+    const std::size_t columns = args.columns;
+    for (std::size_t row = first; row < last; ++row)
+        for (std::size_t i = 0; i < columns; ++i)
+            args.y[row * columns + i] = args.x[row * columns + i] * args.scale[i];
+}
 void run_copy(const CopyRows& args, std::uint32_t first, std::uint32_t last, Scratch&) {
     for (std::size_t row = first; row < last; ++row)
         std::memcpy(args.y + (args.to ? args.to[row] : row) * args.columns,
@@ -83,6 +89,7 @@ void run_join(const JoinRows& args, std::uint32_t first, std::uint32_t last, Scr
 constexpr Native natives[] = {
     native<blocks_of<SwiGlu>, run_swiglu>(swiglu_f32),
     native<blocks_of<SquaredRelu>, run_squared_relu>(squared_relu_f32),
+    native<rows_of<ScaleColumns>, run_scale>(scale_columns_f32),
     native<rows_of<CopyRows>, run_copy>(copy_rows_f32),
     native<rows_of<JoinRows>, run_join>(join_rows_f32),
     native<blocks_of<Zero>, run_zero>(zero_f32),

@@ -9,6 +9,7 @@
 // (after it)
 #include "backend/cpu/affine-inl.h"
 #include "backend/cpu/multiply_rows-inl.h"
+#include "base/check.h"
 #include "kernels/multiply.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -145,7 +146,7 @@ void multiply_affine_any(std::uint32_t bits, int scales, const void* args, std::
         case 4: return multiply_affine_blocks<4>(any, scales, first, last, scratch);
         case 5: return multiply_affine_blocks<5>(any, scales, first, last, scratch);
         case 6: return multiply_affine_blocks<6>(any, scales, first, last, scratch);
-        case 8: return multiply_affine_blocks<8>(any, scales, first, last, scratch);
+        default: CHECK(bits == 8); return multiply_affine_blocks<8>(any, scales, first, last, scratch);
     }
 }
 

@@ -128,6 +128,7 @@ void multiply_outputs(const Weights& weights, const float* x, std::size_t rows, 
         case 2: return multiply_few_rows<Weights, 2>(weights, x, from, to - from, results);
         case 3: return multiply_few_rows<Weights, 3>(weights, x, from, to - from, results);
         case 4: return multiply_few_rows<Weights, 4>(weights, x, from, to - from, results);
+        default: break;
     }
     for (std::size_t o = from; o < to; o += block_outputs)
         multiply_many_rows(weights, x, rows, columns, o, HWY_MIN(to - o, std::size_t(block_outputs)), results,
@@ -175,6 +176,7 @@ HWY_INLINE void multiply_expert_blocks(const MultiplyExperts<Matrix>& experts, c
                                        std::uint32_t first, std::uint32_t last, Scratch& scratch) {
     float* room = scratch.floats(multiply_room<Weights>(args, args.rows));
     const std::uint32_t blocks = multiply_units(args);
+    if (blocks == 0) return;
     for (std::uint32_t unit = first; unit < last;) {
         const ExpertGroup group = experts.groups[unit / blocks];
         if (group.rows == 0) return;  // and so have all behind it

@@ -71,8 +71,13 @@ std::span<const Native> experts_natives();
 std::span<const Native> mamba2_natives();
 std::span<const Native> mamba2_chunks_natives();
 std::span<const Native> multiply_affine_natives();
+std::span<const Native> multiply_blocks_natives();
 std::span<const Native> multiply_dense_natives();
+std::span<const Native> ngrams_natives();
 std::span<const Native> rms_norm_natives();
 std::span<const Native> short_conv_natives();
+std::span<const Native> sparse_attend_natives();
+std::span<const Native> streams_natives();
+std::span<const Native> unit_norm_natives();
 
 }  // namespace kapitsa::cpu

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "backend/cpu/affine_rows-inl.h"
-#include "backend/cpu/natives.h"
+#include "backend/cpu/native.h"
 #include "kernels/ngrams.h"
 
 HWY_BEFORE_NAMESPACE();

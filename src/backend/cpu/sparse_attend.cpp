@@ -10,7 +10,7 @@
 #include <cmath>
 #include <functional>
 
-#include "backend/cpu/natives.h"
+#include "backend/cpu/native.h"
 #include "backend/cpu/vectors-inl.h"
 #include "kernels/attend.h"
 #include "kernels/sparse_attend.h"
@@ -39,15 +39,15 @@ HWY_INLINE void rotate(float& a, float& b, float cosine, float sine) {
 void index_inputs_rows(const IndexInputs& args, std::uint32_t first, std::uint32_t last) {
     const std::size_t width = args.width, half = args.half;
     for (std::size_t row = first; row < last; ++row) {
+        const float* qk = args.qk + row * (args.heads + 1) * width;
         for (std::size_t head = 0; head < args.heads; ++head) {
-            const std::size_t at = (row * args.heads + head) * width;
-            float* y = args.rotated + at;
-            norm(args.q + at, args.q_norm, width, args.epsilon, y);
+            float* y = args.rotated + (row * args.heads + head) * width;
+            norm(qk + head * width, args.q_norm, width, args.epsilon, y);
             for (std::size_t i = 0; i < half; ++i)
                 rotate(y[i], y[i + half], args.cosines[row * half + i], args.sines[row * half + i]);
         }
         float* key = args.keys + args.slots[row] / page * width * page + args.slots[row] % page;
-        for (std::size_t i = 0; i < width; ++i) key[i * page] = args.k[row * width + i];
+        for (std::size_t i = 0; i < width; ++i) key[i * page] = qk[args.heads * width + i];
     }
 }
 

@@ -5,7 +5,7 @@
 // (after it)
 #include <cmath>
 
-#include "backend/cpu/natives.h"
+#include "backend/cpu/native.h"
 #include "backend/cpu/vectors-inl.h"
 #include "kernels/streams.h"
 

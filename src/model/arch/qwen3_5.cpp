@@ -3,8 +3,8 @@
 // its numbers, its tensors, its forward pass. Source: the family's reference implementation and config.json;
 // checked by tests/golden.
 
-#include "formats/config_reader.h"
 #include "model/architecture.h"
+#include "model/config_rules.h"
 #include "model/layers/attention.h"
 #include "model/layers/delta_net.h"
 #include "model/layers/feed_forward.h"
@@ -23,31 +23,15 @@ struct Numbers {
     double rope_theta;
     float epsilon;
     bool tied;    // the head is the embedding
+    bool tiled;   // value heads of the delta net: see layers/delta_net.h
     bool drafts;  // the head for multi-token prediction is the known one, if its tensors are there
     std::vector<bool> attends;  // [layers] full attention, or the delta net
 };
 
-Status expect(const ConfigReader& where, std::string_view key, std::string_view only) {
-    const std::string value = TRY(where.text_or(key, only));
-    if (value == only) return Done{};
-    return fail(Fault::unsupported, where.field(key) + " is \"" + value + "\"; this family is known with \"" +
-                                        std::string(only) + "\" alone");
-}
-
-Status expect_default_rope(const ConfigReader& rope) {
-    TRY(expect(rope, "rope_type", "default"));
-    return expect(rope, "type", "default");
-}
-
 /// Settings that would change the arithmetic, and have one value in all releases.
 Status refuse_variants(const ConfigReader& text, const ConfigReader& rope) {
-    const auto expect_flag = [&](const ConfigReader& where, std::string_view key, bool only) -> Status {
-        if (TRY(where.flag_or(key, only)) == only) return Done{};
-        return fail(Fault::unsupported,
-                    where.field(key) + " must be " + (only ? "true" : "false") + " in this family");
-    };
-    TRY(expect(text, "hidden_act", "silu"));
-    TRY(expect(text, "output_gate_type", "swish"));
+    TRY(expect_text(text, "hidden_act", "silu"));
+    TRY(expect_text(text, "output_gate_type", "swish"));
     TRY(expect_flag(text, "attention_bias", false));
     TRY(expect_flag(text, "attn_output_gate", true));
     TRY(expect_flag(rope, "mrope_interleaved", true));
@@ -58,9 +42,7 @@ Status refuse_variants(const ConfigReader& text, const ConfigReader& rope) {
         return fail(Fault::unsupported, text.field("mlp_only_layers") +
                                             " names dense layers among those of experts; in this family all "
                                             "layers are known to be alike");
-    if (TRY(text.number_or("decoder_sparse_step", 1)) != 1)
-        return fail(Fault::unsupported, text.field("decoder_sparse_step") + " must be 1 in this family");
-    return Done{};
+    return expect_number(text, "decoder_sparse_step", 1);
 }
 
 constexpr WholeRange widths{1, 1u << 20};
@@ -150,6 +132,7 @@ Result<Numbers> read(const Json& config) {
         .rope_theta = TRY((rope.has("rope_theta") ? rope : text).real("rope_theta", {1.0, 1e12})),
         .epsilon = float(TRY(text.real_or("rms_norm_eps", 1e-6, {0.0, 1.0}))),
         .tied = TRY((text.has("tie_word_embeddings") ? text : file).flag_or("tie_word_embeddings", false)),
+        .tiled = TRY(text.flag_or("linear_value_heads_tiled", false)),
         .drafts = TRY(text.number_or("mtp_num_hidden_layers", 0, {0, 1024})) == 1 &&
                   !TRY(text.flag_or("mtp_use_dedicated_embeddings", false)),
         .attends = {},
@@ -276,9 +259,10 @@ private:
                 TRY(Attention::load(weights, block + ".self_attn", attention_numbers(shift), layer.mixer)));
         } else {
             layer.mixer = std::uint32_t(delta_net_.size());
-            delta_net_.push_back(TRY(
-                DeltaNet::load(weights, block + ".linear_attn",
-                               {.width = n.width, .shape = n.delta_net, .epsilon = n.epsilon}, layer.mixer)));
+            delta_net_.push_back(TRY(DeltaNet::load(
+                weights, block + ".linear_attn",
+                {.width = n.width, .shape = n.delta_net, .epsilon = n.epsilon, .tiled = n.tiled},
+                layer.mixer)));
         }
         layer.mlp = TRY(FeedForward::load(weights, block + ".mlp", n.feed_forward));
         layers_.push_back(layer);

@@ -7,64 +7,45 @@
 
 namespace kapitsa {
 
+Result<Attention::Parts> Attention::Parts::load(Weights& weights, const std::string& module,
+                                                const Numbers& n) {
+    Parts parts;
+    AttentionHeads& heads = parts.heads;
+    heads = {.heads = n.heads,
+             .kv_heads = n.kv_heads,
+             .width = n.head_width,
+             .rotary = n.rotary,
+             .window = n.window,
+             .query_width = n.gated ? 2 * n.head_width : n.head_width,
+             .rotates_first = false,
+             .epsilon = n.epsilon,
+             .q_norm = {},
+             .k_norm = {},
+             .sinks = {}};
+    parts.q = TRY(weights.matrix(module + ".q_proj", n.heads * heads.query_width, n.width));
+    parts.k = TRY(weights.matrix(module + ".k_proj", n.kv_heads * n.head_width, n.width));
+    parts.v = TRY(weights.matrix(module + ".v_proj", n.kv_heads * n.head_width, n.width));
+    parts.o = TRY(weights.matrix(module + ".o_proj", n.width, n.heads * n.head_width));
+    if (n.sinks) heads.sinks = TRY(shifted_norm(weights, module + n.sinks, n.heads, 0));
+    if (!n.normed) return parts;
+    heads.q_norm = TRY(shifted_norm(weights, module + ".q_norm.weight", n.head_width, n.norm_shift));
+    heads.k_norm = TRY(shifted_norm(weights, module + ".k_norm.weight", n.head_width, n.norm_shift));
+    return parts;
+}
+
 Result<Attention> Attention::load(Weights& weights, const std::string& module, const Numbers& n,
                                   std::uint32_t place) {
     Attention layer;
-    layer.numbers_ = n;
     layer.place_ = place;
-    layer.q_ = TRY(weights.matrix(module + ".q_proj", n.heads * n.query_stride(), n.width));
-    layer.k_ = TRY(weights.matrix(module + ".k_proj", n.kv_heads * n.head_width, n.width));
-    layer.v_ = TRY(weights.matrix(module + ".v_proj", n.kv_heads * n.head_width, n.width));
-    layer.o_ = TRY(weights.matrix(module + ".o_proj", n.width, n.heads * n.head_width));
-    if (!n.normed) return layer;
-    layer.q_norm_ = TRY(shifted_norm(weights, module + ".q_norm.weight", n.head_width, n.norm_shift));
-    layer.k_norm_ = TRY(shifted_norm(weights, module + ".k_norm.weight", n.head_width, n.norm_shift));
+    layer.parts_ = TRY(Parts::load(weights, module, n));
     return layer;
 }
 
 void Attention::add(Tensor x, Tensor y, const Rope& rope, const Batch& batch, const ModelMemory& memory,
                     Recorder& r) const {
     const auto scope = r.scope();
-    const Numbers& n = numbers_;
-    const AttentionMemory& mine = memory.attention[place_];
-    CHECK(n.rotary == rope.cosines.columns * 2);
-    const auto [q, k, v] = r.multiply_all({&q_, &k_, &v_}, x);
-    const Tensor rotated = r.place(batch.rows, n.heads * n.head_width);
-    r.launch(attend_inputs_f32, {.q = in(q),
-                                 .k = in(k),
-                                 .v = in(v),
-                                 .q_norm = in(q_norm_),
-                                 .k_norm = in(k_norm_),
-                                 .cosines = in(rope.cosines),
-                                 .sines = in(rope.sines),
-                                 .slots = in<uint>(batch.slots),
-                                 .rotated = out(rotated),
-                                 .keys = out<float>(mine.keys),
-                                 .values = out<float>(mine.values),
-                                 .rows = batch.rows,
-                                 .heads = n.heads,
-                                 .kv_heads = n.kv_heads,
-                                 .width = n.head_width,
-                                 .half = n.rotary / 2,
-                                 .q_stride = n.query_stride(),
-                                 .epsilon = n.epsilon});
-    const Tensor o = r.place(batch.rows, n.heads * n.head_width);
-    r.launch(attend_f32, {.q = in(rotated),
-                          .gate = n.gated ? in(q) + n.head_width : nullptr,
-                          .keys = in<float>(mine.keys),
-                          .values = in<float>(mine.values),
-                          .pages = in<uint>(batch.pages),
-                          .parents = in<int>(batch.parents),
-                          .segments = in<SegmentRows>(batch.all),
-                          .o = out(o),
-                          .count = batch.segments,
-                          .heads = n.heads,
-                          .kv_heads = n.kv_heads,
-                          .width = n.head_width,
-                          .gate_stride = n.query_stride(),
-                          .tiles = batch.tiles,
-                          .scale = 1.0f / std::sqrt(float(n.head_width))});
-    r.multiply_add(o_, o, y);
+    const auto [q, k, v] = r.multiply_all({&parts_.q, &parts_.k, &parts_.v}, x);
+    r.multiply_add(parts_.o, parts_.heads.attend(q, k, v, rope, batch, memory.attention[place_], r), y);
 }
 
 Result<Tensor> rope_frequencies(Weights& weights, std::uint32_t rotary, double theta) {

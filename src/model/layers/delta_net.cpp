@@ -1,7 +1,5 @@
 #include "model/layers/delta_net.h"
 
-#include <cmath>
-
 #include "kernels/delta_net.h"
 #include "kernels/rms_norm.h"
 #include "model/layers/norm.h"
@@ -20,8 +18,7 @@ Result<DeltaNet> DeltaNet::load(Weights& weights, const std::string& module, con
     layer.a_ = TRY(weights.matrix(module + ".in_proj_a", s.value_heads, n.width));
     layer.out_ = TRY(weights.matrix(module + ".out_proj", n.width, values));
     layer.conv_ = TRY(ShortConvLayer::load(weights, module + ".conv1d", s.channels(), s.taps, false));
-    auto rate = TRY(weights.floats(module + ".A_log", {s.value_heads}));
-    for (float& value : rate) value = std::exp(value);
+    const auto rate = TRY(weights.exponentials(module + ".A_log", {s.value_heads}));
     layer.rate_ = TRY(weights.upload(rate, 1, s.value_heads));
     layer.dt_bias_ = TRY(shifted_norm(weights, module + ".dt_bias", s.value_heads, 0));
     layer.norm_ = TRY(
@@ -52,11 +49,11 @@ void DeltaNet::add(Tensor x, Tensor y, const Batch& batch, const ModelMemory& me
     const Tensor o = r.place(batch.rows, s.value_heads * s.value_width);
     r.launch(delta_chunks_f32,
              {in(qkv), in(g), in(beta), in<SegmentRows>(batch.by_chunks), out<float>(mine.states), out(o),
-              batch.chunked, s.key_heads, s.value_heads, s.key_width, s.value_width});
+              batch.chunked, s.key_heads, s.value_heads, s.key_width, s.value_width, numbers_.tiled});
     r.launch(delta_rows_f32,
              {in(qkv), in(g), in(beta), in<int>(batch.parents), in<SegmentRows>(batch.by_rows),
               out<float>(mine.states), out(o), batch.stepped, s.key_heads, s.value_heads, s.key_width,
-              s.value_width, batch.stepped_rows_max});
+              s.value_width, batch.stepped_rows_max, numbers_.tiled});
     const Tensor gated = r.place(batch.rows, s.value_heads * s.value_width);
     r.launch(gated_rms_norm_f32, {in(o), in(z), in(norm_), out(gated), batch.rows, s.value_heads,
                                   s.value_width, numbers_.epsilon, numbers_.sigmoid_gate});
@@ -70,7 +67,7 @@ void DeltaNet::commit(const CommitBatch& batch, const ModelMemory& memory, Recor
     r.launch(delta_commit_f32,
              {in<float>(mine.kept[1]), in<float>(mine.kept[2]), in<float>(mine.kept[3]),
               in<uint>(batch.kept_rows), in<CommitPath>(batch.commit_paths), out<float>(mine.states),
-              batch.paths, s.key_heads, s.value_heads, s.key_width, s.value_width});
+              batch.paths, s.key_heads, s.value_heads, s.key_width, s.value_width, numbers_.tiled});
 }
 
 }  // namespace kapitsa

@@ -56,11 +56,15 @@ Result<std::vector<Weight>> find_experts(Weights& weights, const std::string& mo
     const std::string each = module + ".experts.";
     if (weights.has(each + "0." + name + ".weight")) {
         std::vector<Weight> all(experts);
-        for (std::uint32_t e = 0; e < experts; ++e)
-            all[e] = TRY(weights.matrix(each + std::to_string(e) + "." + name, rows, columns));
+        for (std::uint32_t e = 0; e < experts; ++e) {
+            std::string one = each;
+            one.append(std::to_string(e)).append(".").append(name);
+            all[e] = TRY(weights.matrix(one, rows, columns));
+        }
         return all;
     }
-    for (const std::string& stack : {module + ".switch_mlp." + name, each + name})
+    const std::string stacks[] = {module + ".switch_mlp." + name, each + name};
+    for (const std::string& stack : stacks)
         if (weights.has(stack) || weights.has(stack + ".weight"))
             return weights.stack(stack, experts, rows, columns);
     return fail(Fault::corrupt_file, "the experts of " + module + " are missing: there is no tensor " + each +

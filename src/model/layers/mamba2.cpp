@@ -1,7 +1,5 @@
 #include "model/layers/mamba2.h"
 
-#include <cmath>
-
 #include "kernels/mamba2.h"
 #include "kernels/rms_norm.h"
 #include "model/layers/norm.h"
@@ -19,8 +17,7 @@ Result<Mamba2> Mamba2::load(Weights& weights, const std::string& module, const N
     layer.step_ = in.slice(n.inner() + n.channels(), n.heads);
     layer.out_ = TRY(weights.matrix(module + ".out_proj", n.width, n.inner()));
     layer.conv_ = TRY(ShortConvLayer::load(weights, module + ".conv1d", n.channels(), n.taps, n.conv_biased));
-    auto rate = TRY(weights.floats(module + ".A_log", {n.heads}));
-    for (float& value : rate) value = std::exp(value);
+    const auto rate = TRY(weights.exponentials(module + ".A_log", {n.heads}));
     layer.rate_ = TRY(weights.upload(rate, 1, n.heads));
     layer.step_bias_ = TRY(shifted_norm(weights, module + ".dt_bias", n.heads, 0));
     layer.skip_ = TRY(shifted_norm(weights, module + ".D", n.heads, 0));

@@ -6,6 +6,8 @@
 namespace kapitsa {
 namespace {
 
+constexpr std::uint64_t largest = std::numeric_limits<std::int64_t>::max();
+
 std::uint64_t split_mix(std::uint64_t z) {
     z += 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -25,7 +27,6 @@ bool is_prime(std::uint64_t n) {
 
 NgramHash NgramHash::compute(const NgramNumbers& n) {
     NgramHash hash;
-    const std::uint64_t largest = std::numeric_limits<std::int64_t>::max();
     const std::uint64_t half = std::max<std::uint64_t>(1, largest / n.vocabulary / 2);
     for (std::uint64_t i = 1; i <= n.order; ++i) {
         const std::uint64_t start = n.seed + 10007u * std::uint64_t(n.module) + 0x9E3779B97F4A7C15u * i;
@@ -52,6 +53,10 @@ Result<NgramHash> NgramHash::load(Weights& weights, const std::string& module, c
     }
     NgramHash hash;
     hash.multipliers = TRY(weights.whole_numbers(multipliers, {n.order}));
+    for (const std::uint64_t multiplier : hash.multipliers)
+        if (multiplier > largest / n.vocabulary)
+            return fail(Fault::corrupt_file, multipliers + " holds " + std::to_string(multiplier) +
+                                                 ", whose products with tokens pass 2^63");
     hash.sizes = TRY(weights.whole_numbers(sizes, {n.heads()}));
     hash.offsets = TRY(weights.whole_numbers(offsets, {n.heads()}));
     return hash;

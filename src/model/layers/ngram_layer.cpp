@@ -53,6 +53,9 @@ Status NgramLayer::load_table(Weights& weights, const std::string& module) {
     for (std::uint32_t part = 0; part < n.parts; ++part) {
         const std::string name = table + (nested ? "shards." : "shard_") + std::to_string(part);
         parts.push_back(TRY(weights.matrix(name, part_rows_, n.embedding / n.ngrams.heads())));
+        if (parts.back().form == Weight::Form::blocks)
+            return fail(Fault::unsupported,
+                        name + " is stored in blocks; a table of n-grams is read as floats or affine codes");
     }
     table_ = TRY(weights.experts(parts));
     multipliers_ = TRY(upload(weights, hash.multipliers));

@@ -11,30 +11,22 @@ namespace kapitsa {
 Result<SparseAttention> SparseAttention::load(Weights& weights, const std::string& module, const Numbers& n,
                                               std::uint32_t place) {
     SparseAttention layer;
-    const Attention::Numbers& a = n.attention;
+    const float shift = n.attention.norm_shift;
     const std::string indexer = module + ".indexer";
+    CHECK(n.attention.gated && n.attention.normed && n.attention.window == 0 && !n.attention.sinks);
     layer.numbers_ = n;
     layer.place_ = place;
-    layer.q_ = TRY(weights.matrix(module + ".q_proj", a.heads * a.query_stride(), a.width));
-    layer.k_ = TRY(weights.matrix(module + ".k_proj", a.kv_heads * a.head_width, a.width));
-    layer.v_ = TRY(weights.matrix(module + ".v_proj", a.kv_heads * a.head_width, a.width));
-    layer.o_ = TRY(weights.matrix(module + ".o_proj", a.width, a.heads * a.head_width));
-    layer.q_norm_ = TRY(shifted_norm(weights, module + ".q_norm.weight", a.head_width, a.norm_shift));
-    layer.k_norm_ = TRY(shifted_norm(weights, module + ".k_norm.weight", a.head_width, a.norm_shift));
-    const std::uint32_t queries = n.index_heads * n.index_width;
-    const Weight index = TRY(weights.matrix(indexer + ".index_qk_proj", queries + n.index_width, a.width));
-    layer.index_q_ = index.slice(0, queries);
-    layer.index_k_ = index.slice(queries, n.index_width);
-    layer.index_q_norm_ =
-        TRY(shifted_norm(weights, indexer + ".q_layernorm.weight", n.index_width, a.norm_shift));
-    layer.index_k_norm_ =
-        TRY(shifted_norm(weights, indexer + ".k_layernorm.weight", n.index_width, a.norm_shift));
+    layer.parts_ = TRY(Attention::Parts::load(weights, module, n.attention));
+    layer.index_ = TRY(
+        weights.matrix(indexer + ".index_qk_proj", (n.index_heads + 1) * n.index_width, n.attention.width));
+    layer.index_q_norm_ = TRY(shifted_norm(weights, indexer + ".q_layernorm.weight", n.index_width, shift));
+    layer.index_k_norm_ = TRY(shifted_norm(weights, indexer + ".k_layernorm.weight", n.index_width, shift));
     return layer;
 }
 
-SparseAttention::Chosen SparseAttention::choose(Tensor index_q, Tensor index_k, const Rope& rope,
-                                                Tensor frequencies, const Batch& batch,
-                                                const AttentionMemory& mine, Recorder& r) const {
+SparseAttention::Chosen SparseAttention::choose(Tensor index_qk, const Rope& rope, Tensor frequencies,
+                                                const Batch& batch, const AttentionMemory& mine,
+                                                Recorder& r) const {
     const Numbers& n = numbers_;
     const std::uint32_t half = n.attention.rotary / 2;
     const HistoryRows history{.positions = in<uint>(batch.positions),
@@ -44,9 +36,8 @@ SparseAttention::Chosen SparseAttention::choose(Tensor index_q, Tensor index_k, 
                               .segments = in<SegmentRows>(batch.all),
                               .rows = batch.rows,
                               .count = batch.segments};
-    const Tensor rotated = r.place(batch.rows, index_q.columns);
-    r.launch(index_inputs_f32, {.q = in(index_q),
-                                .k = in(index_k),
+    const Tensor rotated = r.place(batch.rows, n.index_heads * n.index_width);
+    r.launch(index_inputs_f32, {.qk = in(index_qk),
                                 .q_norm = in(index_q_norm_),
                                 .cosines = in(rope.cosines),
                                 .sines = in(rope.sines),
@@ -83,47 +74,27 @@ SparseAttention::Chosen SparseAttention::choose(Tensor index_q, Tensor index_k, 
 void SparseAttention::add(Tensor x, Tensor y, const Rope& rope, Tensor frequencies, const Batch& batch,
                           const ModelMemory& memory, Recorder& r) const {
     const auto scope = r.scope();
-    const Attention::Numbers& n = numbers_.attention;
+    const AttentionHeads& heads = parts_.heads;
     const AttentionMemory& mine = memory.attention[place_];
-    CHECK(n.rotary == rope.cosines.columns * 2 && n.gated && n.normed);
-    const auto [q, k, v] = r.multiply_all({&q_, &k_, &v_}, x);
-    const auto [index_q, index_k] = r.multiply_all({&index_q_, &index_k_}, x);
-    const Chosen chosen = choose(index_q, index_k, rope, frequencies, batch, memory.attention[place_ + 1], r);
-    const Tensor rotated = r.place(batch.rows, n.heads * n.head_width);
-    r.launch(attend_inputs_f32, {.q = in(q),
-                                 .k = in(k),
-                                 .v = in(v),
-                                 .q_norm = in(q_norm_),
-                                 .k_norm = in(k_norm_),
-                                 .cosines = in(rope.cosines),
-                                 .sines = in(rope.sines),
-                                 .slots = in<uint>(batch.slots),
-                                 .rotated = out(rotated),
-                                 .keys = out<float>(mine.keys),
-                                 .values = out<float>(mine.values),
-                                 .rows = batch.rows,
-                                 .heads = n.heads,
-                                 .kv_heads = n.kv_heads,
-                                 .width = n.head_width,
-                                 .half = n.rotary / 2,
-                                 .q_stride = n.query_stride(),
-                                 .epsilon = n.epsilon});
-    const Tensor o = r.place(batch.rows, n.heads * n.head_width);
+    const auto [q, k, v, index_qk] = r.multiply_all({&parts_.q, &parts_.k, &parts_.v, &index_}, x);
+    const Chosen chosen = choose(index_qk, rope, frequencies, batch, memory.attention[place_ + 1], r);
+    const Tensor rotated = heads.prepare(q, k, v, rope, batch, mine, r);
+    const Tensor o = r.place(batch.rows, heads.heads * heads.width);
     r.launch(attend_chosen_f32, {.q = in(rotated),
-                                 .gate = in(q) + n.head_width,
+                                 .gate = in(q) + heads.width,
                                  .keys = in<float>(mine.keys),
                                  .values = in<float>(mine.values),
                                  .chosen = in<uint>(chosen.slots),
                                  .counts = in<uint>(chosen.counts),
                                  .o = out(o),
                                  .rows = batch.rows,
-                                 .heads = n.heads,
-                                 .kv_heads = n.kv_heads,
-                                 .width = n.head_width,
-                                 .gate_stride = n.query_stride(),
+                                 .heads = heads.heads,
+                                 .kv_heads = heads.kv_heads,
+                                 .width = heads.width,
+                                 .gate_stride = heads.query_width,
                                  .most = numbers_.most(),
-                                 .scale = 1.0f / std::sqrt(float(n.head_width))});
-    r.multiply_add(o_, o, y);
+                                 .scale = 1.0f / std::sqrt(float(heads.width))});
+    r.multiply_add(parts_.o, o, y);
 }
 
 }  // namespace kapitsa

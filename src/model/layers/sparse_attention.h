@@ -26,11 +26,9 @@ public:
                                         std::uint32_t place);
 
     std::array<AttentionShape, 2> shapes() const {
-        return {{{numbers_.attention.kv_heads, numbers_.attention.head_width}, {1, numbers_.index_width}}};
+        return {{parts_.heads.shape(), {1, numbers_.index_width}}};
     }
-    std::uint64_t bytes() const {
-        return q_.bytes() + k_.bytes() + v_.bytes() + o_.bytes() + index_q_.bytes() + index_k_.bytes();
-    }
+    std::uint64_t bytes() const { return parts_.bytes() + index_.bytes(); }
 
     /// y += the layer of x. Both are [rows, width]. @param frequencies those of `rope`
     void add(Tensor x, Tensor y, const Rope& rope, Tensor frequencies, const Batch& batch,
@@ -42,14 +40,14 @@ private:
         Address slots;   // uint [rows, most]
         Address counts;  // uint [rows]
     };
-    Chosen choose(Tensor index_q, Tensor index_k, const Rope& rope, Tensor frequencies, const Batch& batch,
+    Chosen choose(Tensor index_qk, const Rope& rope, Tensor frequencies, const Batch& batch,
                   const AttentionMemory& mine, Recorder& r) const;
 
     Numbers numbers_;
     std::uint32_t place_ = 0;
-    Weight q_, k_, v_, o_;  // q: a head's query, then its gate
-    Weight index_q_, index_k_;
-    Tensor q_norm_, k_norm_, index_q_norm_, index_k_norm_;
+    Attention::Parts parts_;
+    Weight index_;  // queries, and the one key behind them
+    Tensor index_q_norm_, index_k_norm_;
 };
 
 }  // namespace kapitsa

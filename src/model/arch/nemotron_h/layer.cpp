@@ -56,18 +56,18 @@ Result<Layer> Layer::load(Weights& weights, const std::string& module, const Num
     switch (own.kind) {
         case Kind::mamba: {
             const auto place = std::uint32_t(memories.recurrent.size());
-            Mamba2 mamba = TRY(Mamba2::load(weights, mixer, mamba_numbers(n), place));
+            const Mamba2 mamba = TRY(Mamba2::load(weights, mixer, mamba_numbers(n), place));
             memories.recurrent.push_back(mamba.shape());
-            layer.mixer_ = std::move(mamba);
+            layer.mixer_ = mamba;
             return layer;
         }
         case Kind::attention: {
             const auto place = memories.first_attention + std::uint32_t(memories.attention.size());
-            Attention attention = TRY(Attention::load(weights, mixer, attention_numbers(n), place));
+            const Attention attention = TRY(Attention::load(weights, mixer, attention_numbers(n), place));
             // Scales for a cache of 8 bits; ours has 32.
             for (const char* scale : {".k_proj.k_scale", ".v_proj.v_scale"}) weights.set_aside(mixer + scale);
             memories.attention.push_back(attention.shape());
-            layer.mixer_ = std::move(attention);
+            layer.mixer_ = attention;
             return layer;
         }
         case Kind::mlp:

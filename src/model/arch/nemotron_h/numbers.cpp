@@ -8,8 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "formats/config_reader.h"
-#include "model/unknown_fields.h"
+#include "model/config_rules.h"
 
 namespace kapitsa::nemotron {
 namespace {
@@ -23,13 +22,6 @@ std::string_view present(const ConfigReader& text, std::initializer_list<std::st
     return *names.begin();
 }
 
-Status expect(const ConfigReader& text, std::string_view key, std::string_view only) {
-    const std::string value = TRY(text.text_or(key, only));
-    if (value == only) return Done{};
-    return fail(Fault::unsupported, text.field(key) + " is \"" + value + "\"; this family is known with \"" +
-                                        std::string(only) + "\" alone");
-}
-
 /// Fields that say nothing of the arithmetic, though their names sound like it.
 constexpr std::string_view harmless[] = {
     "rescale_prenorm_residual", "residual_in_fp32",  "rope_theta",      "partial_rotary_factor",
@@ -40,19 +32,15 @@ constexpr std::string_view harmless[] = {
     "use_mamba_kernels",        "sliding_window",    "hidden_act",
 };
 
-constexpr std::string_view telling[] = {"scale", "scaling",  "multiplier", "softcap", "soft_cap", "bias",
-                                        "norm",  "_act",     "rope",       "window",  "latent",   "clip",
-                                        "gate",  "residual", "sink",       "score",   "alibi"};
-
 Status refuse_variants(const ConfigReader& text) {
-    TRY(expect(text, "mlp_hidden_act", "relu2"));
-    TRY(expect(text, "mamba_hidden_act", "silu"));
+    TRY(expect_text(text, "mlp_hidden_act", "relu2"));
+    TRY(expect_text(text, "mamba_hidden_act", "silu"));
     for (const char* key : {"use_bias", "mlp_bias", "attention_bias", "mamba_proj_bias"})
         if (TRY(text.flag_or(key, false)))
             return fail(Fault::unsupported, text.field(key) + " must be false in this family");
     if (text.has("sliding_window"))
         return fail(Fault::unsupported, text.field("sliding_window") + " must be null in this family");
-    return refuse_unknown_fields(text, harmless, telling);
+    return refuse_unknown_arithmetic(text, harmless);
 }
 
 /// A bound of time_step_limit. Infinity stands in files as the bare word (read as null), as a string, as

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "formats/config_reader.h"
 #include "kernels/ngrams.h"
-#include "model/unknown_fields.h"
+#include "model/config_rules.h"
 
 namespace kapitsa::qwen4 {
 namespace {
@@ -20,83 +19,63 @@ Status refuse(const ConfigReader& where, std::string_view key, const std::string
     return fail(Fault::unsupported, where.field(key) + " " + why);
 }
 
-Status expect(const ConfigReader& where, std::string_view key, std::string_view only) {
-    const std::string value = TRY(where.text_or(key, only));
-    if (value == only) return Done{};
-    return refuse(where, key,
-                  "is \"" + value + "\"; this family is known with \"" + std::string(only) + "\" alone");
-}
-
-Status expect(const ConfigReader& where, std::string_view key, bool only) {
-    if (TRY(where.flag_or(key, only)) == only) return Done{};
-    return refuse(where, key, std::string("must be ") + (only ? "true" : "false") + " in this family");
-}
-
+/// Fields that are read, or say nothing of the arithmetic, though their names sound like it.
 constexpr std::string_view known[] = {"attention_bias",
-                                      "attention_dropout",
-                                      "bos_token_id",
-                                      "eos_token_id",
-                                      "full_attention_interval",
+                                      "attn_output_gate",
+                                      "decoder_sparse_step",
                                       "hc_count",
                                       "hc_lowrank",
-                                      "head_dim",
                                       "heads_per_ngram",
                                       "hidden_act",
-                                      "hidden_size",
                                       "indexer_n_heads",
                                       "indexer_kv_heads",
                                       "indexer_head_dim",
                                       "indexer_budget",
                                       "indexer_compress_ratio",
-                                      "layer_types",
                                       "linear_conv_kernel_dim",
                                       "linear_key_head_dim",
                                       "linear_num_key_heads",
                                       "linear_num_value_heads",
                                       "linear_value_head_dim",
                                       "make_ngram_vocab_size_divisible_by",
-                                      "max_position_embeddings",
+                                      "mlp_only_layers",
                                       "moe_intermediate_size",
-                                      "mtp_num_hidden_layers",
-                                      "mtp_use_dedicated_embeddings",
                                       "ngram_size",
                                       "ngram_vocab_size_base",
                                       "norm_topk_prob",
-                                      "num_attention_heads",
                                       "num_experts",
                                       "num_experts_per_tok",
-                                      "num_hidden_layers",
-                                      "num_key_value_heads",
                                       "output_gate_type",
-                                      "partial_rotary_factor",
                                       "ple_conv_kernel_size",
                                       "ple_embed_dim",
                                       "ple_layer_ids",
                                       "rms_norm_eps",
+                                      "rope_parameters",
+                                      "rope_scaling",
                                       "rope_theta",
-                                      "seed",
-                                      "shared_expert_intermediate_size",
-                                      "split_ngram_parts",
-                                      "tie_word_embeddings"};
-constexpr std::string_view telling[] = {"scale",    "scaling", "multiplier", "softcap", "soft_cap", "bias",
-                                        "norm",     "_act",    "rope",       "window",  "clip",     "gate",
-                                        "residual", "sink",    "score",      "indexer", "hc_",      "ple_",
-                                        "ngram",    "linear_", "moe_",       "experts", "kernel",   "seed",
-                                        "budget",   "layer",   "group",      "dilation"};
+                                      "split_ngram_parts"};
+constexpr std::string_view telling[] = {"indexer", "hc_",     "ple_",   "ngram",  "linear_",
+                                        "moe_",    "experts", "kernel", "budget", "dilation"};
+constexpr std::string_view known_of_rope[] = {"mrope_interleaved", "mrope_section", "partial_rotary_factor",
+                                              "rope_theta", "rope_type"};
+constexpr std::string_view telling_of_rope[] = {"factor", "beta", "original"};
 
 /// Settings that would change the arithmetic, and have one value in all releases.
 Status refuse_variants(const ConfigReader& text, const ConfigReader& rope) {
-    TRY(expect(text, "hidden_act", "silu"));
-    TRY(expect(text, "attention_bias", false));
-    TRY(expect(text, "norm_topk_prob", true));
-    TRY(expect(rope, "mrope_interleaved", true));
-    TRY(expect(rope, "rope_type", "default"));
-    TRY(expect(rope, "type", "default"));
+    TRY(expect_text(text, "hidden_act", "silu"));
+    TRY(expect_flag(text, "attention_bias", false));
+    TRY(expect_flag(text, "attn_output_gate", true));
+    TRY(expect_flag(text, "norm_topk_prob", true));
+    TRY(expect_number(text, "indexer_kv_heads", 1));
+    TRY(expect_number(text, "decoder_sparse_step", 1));
+    if (text.has("mlp_only_layers") && !TRY(text.numbers("mlp_only_layers", {0, 1024})).empty())
+        return refuse(text, "mlp_only_layers", "names dense layers; this family is known without any");
+    TRY(expect_flag(rope, "mrope_interleaved", true));
+    TRY(expect_default_rope(rope));
     if (text.has("rope_scaling") && text.has("rope_parameters"))
         return refuse(text, "rope_scaling", "stands beside rope_parameters; remove one of them");
-    if (TRY(text.number_or("indexer_kv_heads", 1, {0, 4096})) != 1)
-        return refuse(text, "indexer_kv_heads", "must be 1 in this family");
-    return refuse_unknown_fields(text, known, telling);
+    if (&rope.json() != &text.json()) TRY(refuse_unknown_arithmetic(rope, known_of_rope, telling_of_rope));
+    return refuse_unknown_arithmetic(text, known, telling);
 }
 
 Result<std::vector<bool>> read_layer_kinds(const ConfigReader& text, std::uint32_t layers) {
@@ -136,7 +115,7 @@ Result<SparseAttention::Numbers> read_attention(const ConfigReader& text, const 
     n.index_heads = TRY(text.number_or("indexer_n_heads", 4, counts));
     n.index_width = TRY(text.number_or("indexer_head_dim", 128, head_widths));
     n.ratio = TRY(text.number_or("indexer_compress_ratio", 4, {1, 256}));
-    const std::uint32_t tokens = TRY(text.number_or("indexer_budget", 2048, widths));
+    const std::uint32_t tokens = TRY(text.number_or("indexer_budget", 2048, {1, 1u << 16}));
     n.budget = tokens / n.ratio;
     if (a.heads % a.kv_heads != 0 || a.heads / a.kv_heads > 64)
         TRY(refuse(text, "num_attention_heads",

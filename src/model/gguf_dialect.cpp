@@ -1,0 +1,209 @@
+#include "model/gguf_dialect.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "formats/gguf_checkpoint.h"
+#include "formats/gguf_tokenizer.h"
+#include "formats/in_quotes.h"
+
+namespace kapitsa {
+
+// A row for each file in arch/gguf/, written by CMake.
+namespace gguf {
+#define GGUF_DIALECT(name) extern const GgufDialect name;
+#include "gguf_dialects.inc"
+#undef GGUF_DIALECT
+}  // namespace gguf
+
+namespace {
+
+const GgufDialect* const dialects[] = {
+#define GGUF_DIALECT(name) &gguf::name,
+#include "gguf_dialects.inc"
+#undef GGUF_DIALECT
+};
+
+Result<const GgufDialect*> find_dialect(std::string_view architecture) {
+    std::string known;
+    for (const GgufDialect* dialect : dialects) {
+        if (std::ranges::find(dialect->architectures, architecture) != dialect->architectures.end())
+            return dialect;
+        for (const std::string_view name : dialect->architectures)
+            (known += known.empty() ? "" : ", ") += name;
+    }
+    return fail(Fault::unsupported, "metadata \"general.architecture\" is " + in_quotes(architecture) +
+                                        "; GGUF files are read of these architectures: " + known);
+}
+
+constexpr std::string_view module_ends[] = {".weight", ".bias", ".scale", ".input_scale"};
+
+/// The row for a tensor, and what of its name stays behind the row's.
+struct Found {
+    const GgufName* row = nullptr;
+    std::string_view end;
+};
+Found find_row(std::span<const GgufName> names, std::string_view local) {
+    if (const auto whole = std::ranges::find(names, local, &GgufName::theirs); whole != names.end())
+        return {&*whole, ""};
+    for (const std::string_view end : module_ends) {
+        if (!local.ends_with(end)) continue;
+        const std::string_view module = local.substr(0, local.size() - end.size());
+        if (const auto row = std::ranges::find(names, module, &GgufName::theirs); row != names.end())
+            return {&*row, end};
+    }
+    return {};
+}
+
+Status reshape(TensorEntry& tensor, GgufShape shape) {
+    const auto want = [&](std::size_t rank) -> Status {
+        if (tensor.shape.size() == rank) return Done{};
+        return fail(Fault::corrupt_file, "tensor " + in_quotes(tensor.name) + " has " +
+                                             std::to_string(tensor.shape.size()) +
+                                             " dimensions; it must have " + std::to_string(rank));
+    };
+    switch (shape) {
+        case GgufShape::same: return Done{};
+        case GgufShape::one_row:
+            if (tensor.shape.size() == 2 && tensor.shape[0] == 1) return Done{};
+            TRY(want(1));
+            tensor.shape.insert(tensor.shape.begin(), 1);
+            return Done{};
+        case GgufShape::flat:
+            while (tensor.shape.size() > 1) {
+                tensor.shape[tensor.shape.size() - 2] *= tensor.shape.back();  // read_gguf saw that it fits
+                tensor.shape.pop_back();
+            }
+            return Done{};
+        case GgufShape::channels_in_front:
+            TRY(want(2));
+            tensor.shape.push_back(1);
+            return Done{};
+    }
+    return Done{};
+}
+
+std::string block_prefix(std::uint32_t block) { return "blk." + std::to_string(block) + "."; }
+
+/// A GGUF file with the names and settings of its architecture.
+Result<Checkpoint> open_translated(const std::string& path) {
+    Checkpoint checkpoint = TRY(open_gguf(path));
+    const auto translated = [&]() -> Status {
+        const GgufDialect* dialect = TRY(find_dialect(checkpoint.gguf->text("general.architecture")));
+        const auto settings = checkpoint.config;  // the translation reads it to its end
+        GgufTranslation translation(checkpoint);
+        checkpoint.config = std::make_shared<const Json>(TRY(dialect->translate(translation)));
+        return Done{};
+    }();
+    if (!translated) return fail(Error(translated.error()).because(path));
+    return checkpoint;
+}
+
+}  // namespace
+
+GgufTranslation::GgufTranslation(Checkpoint& checkpoint)
+    : checkpoint_(&checkpoint),
+      architecture_(checkpoint.gguf->text("general.architecture")),
+      settings_(*checkpoint.config, "metadata") {}
+
+Result<std::vector<std::uint64_t>> GgufTranslation::shape(const std::string& tensor) const {
+    const auto found = checkpoint_->tensors.find(tensor);
+    if (found == checkpoint_->tensors.end())
+        return fail(Fault::corrupt_file, "the tensor " + tensor + " is missing");
+    return found->second.shape;
+}
+
+Json GgufTranslation::token(std::string_view name) const {
+    const auto token = gguf_token(*checkpoint_->gguf, name);
+    return token && *token ? Json(**token) : Json(nullptr);
+}
+
+Status GgufTranslation::rename(std::span<const GgufName> names, const std::string& prefix) {
+    std::vector<std::string> outside;
+    for (const auto& [name, tensor] : checkpoint_->tensors)
+        if (!name.starts_with("blk.")) outside.push_back(name);
+    for (const std::string& name : outside) TRY(rename_one(name, name, names, prefix));
+    return Done{};
+}
+
+Status GgufTranslation::rename_block(std::uint32_t block, std::span<const GgufName> names,
+                                     const std::string& prefix) {
+    const std::string theirs = block_prefix(block);
+    std::vector<std::string> inside;
+    for (const auto& [name, tensor] : checkpoint_->tensors)
+        if (name.starts_with(theirs)) inside.push_back(name);
+    for (const std::string& name : inside)
+        TRY(rename_one(name, std::string_view(name).substr(theirs.size()), names, prefix));
+    return Done{};
+}
+
+Status GgufTranslation::rename_one(const std::string& from, std::string_view local,
+                                   std::span<const GgufName> names, const std::string& prefix) {
+    const Found found = find_row(names, local);
+    if (!found.row) return Done{};
+    const std::string to = prefix + std::string(found.row->ours) + std::string(found.end);
+    TRY(reshape(checkpoint_->tensors.at(from), found.row->shape));
+    checkpoint_->tensors.at(from).stored = found.row->stored;
+    return move(from, to);
+}
+
+Status GgufTranslation::move(const std::string& from, const std::string& to) {
+    if (from == to) return Done{};
+    if (checkpoint_->tensors.contains(to))
+        return fail(Fault::corrupt_file, "tensor " + in_quotes(from) + " is there under another name, too");
+    auto node = checkpoint_->tensors.extract(from);
+    node.key() = to;
+    node.mapped().name = to;
+    checkpoint_->tensors.insert(std::move(node));
+    return Done{};
+}
+
+Status GgufTranslation::rename_all(std::string_view theirs, const std::string& ours) {
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : checkpoint_->tensors)
+        if (name.starts_with(theirs)) names.push_back(name);
+    for (const std::string& name : names) TRY(move(name, ours + name.substr(theirs.size())));
+    return Done{};
+}
+
+void GgufTranslation::repeat(const std::string& tensor, const std::string& as) {
+    const auto found = checkpoint_->tensors.find(tensor);
+    if (found == checkpoint_->tensors.end() || checkpoint_->tensors.contains(as)) return;
+    TensorEntry entry = found->second;
+    entry.name = as;
+    checkpoint_->tensors.emplace(as, std::move(entry));
+}
+
+Status GgufTranslation::split_rows(const std::string& tensor, std::span<const Part> parts) {
+    const auto found = checkpoint_->tensors.find(tensor);
+    if (found == checkpoint_->tensors.end()) return Done{};
+    const TensorEntry whole = found->second;
+    std::uint64_t rows = 0;
+    for (const Part& part : parts) rows += part.rows;
+    if (rows == 0 || whole.shape.size() != 2 || whole.shape[0] != rows)
+        return fail(Fault::corrupt_file,
+                    "tensor " + in_quotes(tensor) + " is no matrix of " + std::to_string(rows) + " rows");
+    const std::uint64_t row_bytes = whole.bytes.size() / rows;
+    Bytes left = whole.bytes;
+    for (const Part& part : parts) {
+        TensorEntry entry = whole;
+        entry.name = part.name;
+        entry.shape[0] = part.rows;
+        entry.bytes = left.first(part.rows * row_bytes);
+        left = left.subspan(part.rows * row_bytes);
+        checkpoint_->tensors.insert_or_assign(part.name, std::move(entry));
+    }
+    checkpoint_->tensors.erase(tensor);
+    return Done{};
+}
+
+Result<Checkpoint> open_model(const std::string& path) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(path, ignored)) return open_checkpoint(path);
+    if (!is_gguf(path) && std::filesystem::is_regular_file(path, ignored))
+        return fail(Fault::invalid_input, path + " is no GGUF file: it does not begin with \"GGUF\"");
+    return open_translated(path);
+}
+
+}  // namespace kapitsa
