@@ -139,8 +139,9 @@ TEST_P(FlashNext, TheHeadThatDraftsIsTheReferences) {
     }
     EXPECT_LT(largest_difference(guesses, floats("mtp_draft_logits_fp32")), logit_gate);
     EXPECT_EQ(drafts, tokens_of(prompt_["mtp"]["drafts"]));
-    if (has("mtp_prompt_logits_fp32"))
+    if (has("mtp_prompt_logits_fp32")) {
         EXPECT_LT(largest_difference(all, floats("mtp_prompt_logits_fp32")), logit_gate);
+    }
 }
 
 TEST(FlashNextPrecision, LogitsAreThoseOfDoublesToTheNoiseOfF32) {

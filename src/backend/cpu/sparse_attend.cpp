@@ -8,7 +8,7 @@
 // (after it)
 #include <algorithm>
 #include <cmath>
-#include <functional>
+#include <cstring>
 
 #include "backend/cpu/native.h"
 #include "backend/cpu/vectors-inl.h"
@@ -109,33 +109,51 @@ HWY_INLINE float score_of(const ChooseTokens& args, std::size_t row, const float
     return score;
 }
 
+/// A block and what it is worth. Of equal ones the earlier is worth more.
+struct ScoredBlock {
+    float score;
+    std::uint32_t block;
+    friend bool operator<(const ScoredBlock& a, const ScoredBlock& b) {
+        return a.score != b.score ? a.score > b.score : a.block < b.block;  // so that the worst is on top
+    }
+};
+
+/// The numbers of the row's best blocks, ascending, at the beginning of `best`. @return how many
+HWY_INLINE std::size_t best_blocks(const ChooseTokens& args, std::size_t row, const History& history,
+                                   std::size_t blocks, ScoredBlock* best) {
+    const std::size_t kept = HWY_MIN(blocks, std::size_t(args.budget));
+    for (std::size_t b = 0; b < blocks; ++b) {
+        if (blocks == kept) {  // all are chosen, whatever they are worth
+            best[b] = {0, std::uint32_t(b)};
+            continue;
+        }
+        const std::size_t last = history.slot((b + 1) * args.ratio - 1);
+        const float score = score_of(args, row, args.blocks + last * args.width);
+        if (b < kept) {
+            best[b] = {score, std::uint32_t(b)};
+            if (b + 1 == kept) std::make_heap(best, best + kept);
+        } else if (score > best[0].score) {
+            std::pop_heap(best, best + kept);
+            best[kept - 1] = {score, std::uint32_t(b)};
+            std::push_heap(best, best + kept);
+        }
+    }
+    std::sort(best, best + kept, [](const auto& x, const auto& y) { return x.block < y.block; });
+    return kept;
+}
+
 void choose_tokens_rows(const ChooseTokens& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
-    const std::size_t ratio = args.ratio, budget = args.budget, most = budget * ratio + ratio - 1;
+    const std::size_t ratio = args.ratio, most = std::size_t(args.budget) * ratio + ratio - 1;
+    auto* best = reinterpret_cast<ScoredBlock*>(scratch.floats(2 * std::size_t(args.budget)));
     for (std::size_t row = first; row < last; ++row) {
         const History history(args.history, row);
         const std::size_t blocks = history.tokens() / ratio;
         uint* chosen = args.chosen + row * most;
-        std::size_t count = 0, equals = 0;  // of the worst chosen score, `equals` blocks are taken
-        float *scores = nullptr, worst = 0;
-        if (blocks > budget) {
-            scores = scratch.floats(2 * blocks);
-            for (std::size_t b = 0; b < blocks; ++b)
-                scores[b] = score_of(args, row, args.blocks + history.slot((b + 1) * ratio - 1) * args.width);
-            float* sorted = scores + blocks;
-            std::copy(scores, sorted, sorted);
-            std::nth_element(sorted, sorted + budget - 1, sorted + blocks, std::greater<float>());
-            worst = sorted[budget - 1];
-            equals = budget;
-            for (std::size_t b = 0; b < blocks; ++b) equals -= scores[b] > worst;
-        }
-        for (std::size_t b = 0; b < blocks; ++b) {
-            if (scores && scores[b] < worst) continue;
-            if (scores && scores[b] == worst && equals-- == 0) {
-                equals = 0;
-                continue;
-            }
-            for (std::size_t i = 0; i < ratio; ++i) chosen[count++] = uint(history.slot(b * ratio + i));
-        }
+        std::size_t count = 0;
+        const std::size_t kept = best_blocks(args, row, history, blocks, best);
+        for (std::size_t b = 0; b < kept; ++b)
+            for (std::size_t i = 0; i < ratio; ++i)
+                chosen[count++] = uint(history.slot(best[b].block * ratio + i));
         for (std::size_t token = blocks * ratio; token < history.tokens(); ++token)
             chosen[count++] = uint(history.slot(token));
         args.counts[row] = uint(count);
@@ -146,7 +164,7 @@ void choose_tokens_rows(const ChooseTokens& args, std::uint32_t first, std::uint
 /// group.
 struct ChosenRow {
     const AttendChosen& args;
-    std::size_t row, kv_head, group, count, stride;  // stride: tokens in whole tiles
+    std::size_t row, kv_head, group, count, stride;  // stride: the most tokens, in whole tiles
     const uint* slots;
     float *tile, *scores;  // [width, 16] and [group, stride]
 
@@ -247,11 +265,11 @@ struct ChosenRow {
 
 void attend_chosen_units(const AttendChosen& args, std::uint32_t first, std::uint32_t last,
                          Scratch& scratch) {
-    const std::size_t group = args.heads / args.kv_heads;
+    const std::size_t group = args.heads / args.kv_heads, stride = hwy::RoundUpTo(args.most, page);
+    float* room =
+        scratch.floats(args.width * page + group * stride);  // of one size, however long a history is
     for (std::size_t unit = first; unit < last; ++unit) {
         const std::size_t row = unit / args.kv_heads, count = args.counts[row];
-        const std::size_t stride = hwy::RoundUpTo(count, page);
-        float* room = scratch.floats(args.width * page + group * stride);
         ChosenRow{args,
                   row,
                   unit % args.kv_heads,

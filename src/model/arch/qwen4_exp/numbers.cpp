@@ -218,6 +218,7 @@ Result<bool> read_drafts(const ConfigReader& text, double rope_theta) {
                                                   : Result<std::vector<std::string>>{{"full_attention"}});
     return types == std::vector<std::string>{"full_attention"} &&
            TRY(own.number_or("num_hidden_layers", 1, {0, 1024})) == 1 &&
+           !own.has("mtp_use_hidden_state_from_layer") &&
            TRY(own.real_or("rope_theta", rope_theta)) == rope_theta;
 }
 
