@@ -26,15 +26,14 @@ Result<LoadedModel> load_folder(const ModelFolder& folder, const LoadOptions& op
     return loaded;
 }
 
-/// Names the folder, once, and says what helps where the message cannot know.
-Error explained(Error error, const ModelFolder& folder) {
-    if (!error.message.starts_with(folder.path)) error = std::move(error).because(folder.path);
+}  // namespace
+
+Error explained(Error error, const std::string& path) {
+    if (!error.message.starts_with(path)) error = std::move(error).because(path);
     if (error.fault == Fault::corrupt_file)
         error.message += "; the file is damaged or not whole: download or copy the model again";
     return error;
 }
-
-}  // namespace
 
 void declare_load_options(Arguments& arguments, LoadOptions& options) {
     arguments.text("-m,--model", options.model, "MODEL",
@@ -51,8 +50,12 @@ std::uint32_t wanted_threads(const LoadOptions& options) {
 
 Result<LoadedModel> load_model(const LoadOptions& options) {
     const auto folder = TRY(find_model(options.model));
+    if (const std::string lost = lost_file(folder); !lost.empty())
+        return fail(Fault::invalid_input, folder.name + " refers to " + lost +
+                                              ", which is not there any more: put it back, or kapitsa rm " +
+                                              folder.name);
     auto loaded = load_folder(folder, options);
-    if (!loaded) return fail(explained(std::move(loaded.error()), folder));
+    if (!loaded) return fail(explained(std::move(loaded.error()), folder.path));
     return loaded;
 }
 

@@ -30,6 +30,9 @@ struct LoadedModel {
 /// Errors name the folder.
 Result<LoadedModel> load_model(const LoadOptions& options);
 
+/// An error of the model at `path`: names it, once, and says what helps where the message cannot know.
+Error explained(Error error, const std::string& path);
+
 /// Threads that `options` ask for, resolved.
 std::uint32_t wanted_threads(const LoadOptions& options);
 
