@@ -85,7 +85,11 @@ Tensor Recorder::embed(const Weight& table, const Batch& batch) {
 void Recorder::lookup(const ExpertWeights& parts, std::uint32_t part_rows, Address picked, Tensor y) {
     const Weight& one = parts.one;
     CHECK(one.rows == part_rows && one.columns == y.columns);
-    if (one.form == Weight::Form::affine) {
+    if (one.form == Weight::Form::blocks) {
+        launch(lookup_blocks[std::size_t(one.block_form)],
+               {in<MultiplyBlocks::Part>(parts.parts), in<uint>(picked), out(y), y.rows, y.columns, part_rows,
+                one.row_bytes(), one.scale_bytes(), one.tile});
+    } else if (one.form == Weight::Form::affine) {
         with_type(one.scale_form, [&]<typename S>(S* type) {
             launch(lookup_affine_kernel(type),
                    {in<typename MultiplyAffine<S>::Part>(parts.parts), in<uint>(picked), out(y), y.rows,

@@ -34,6 +34,9 @@ public:
 
     /// The matrix of a module: `module`.weight (else `module` itself), quantised if `module`.scales exists.
     Result<Weight> matrix(const std::string& module, std::uint32_t rows, std::uint32_t columns);
+    /// A matrix of FP8 whose one factor is not its own: the parts of a table share theirs.
+    Result<Weight> fp8_by_factor(const std::string& module, const std::string& factor, std::uint32_t rows,
+                                 std::uint32_t columns);
     /// One matrix of each expert, stored as one tensor [experts, rows, columns]: `module`.weight or `module`
     /// itself. @return by expert
     Result<std::vector<Weight>> stack(const std::string& module, std::uint32_t experts, std::uint32_t rows,

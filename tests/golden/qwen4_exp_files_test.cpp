@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "golden/forms.h"
 #include "golden/loading.h"
 #include "golden/model_case.h"
+#include "kernels/blocks/scalars.h"
 #include "model/layers/ngram_hash.h"
 
 namespace kapitsa {
@@ -154,6 +156,36 @@ TEST_F(FlashNextFiles, ATableMayBeStoredAsCodes) {
             });
             EXPECT_EQ(logits_of(path + "/stored"), logits_of(path + "/plain")) << bits << " bits";
         }
+}
+
+TEST_F(FlashNextFiles, ATableMayBeStoredAsFp8WithOneFactor) {
+    const Source it = source();
+    constexpr float factor = 0.03f;
+    CheckpointWriter stored, plain;
+    for (const NamedTensor& one : it.tensors) {
+        const auto& [values, shape] = one.tensor;
+        if (!one.whole.empty()) {
+            for (CheckpointWriter* to : {&stored, &plain})
+                to->add(one.name, one.whole_type, shape, one.whole);
+        } else if (one.name.find("ngram_embedding.shard_") == std::string::npos) {
+            for (CheckpointWriter* to : {&stored, &plain}) to->add_floats(one.name, shape, values);
+        } else {
+            std::vector<std::byte> codes;
+            std::vector<float> read;
+            for (const float value : values) {
+                const auto code = std::uint8_t(int(std::fabs(value) * 100) % 127 | (value < 0 ? 128 : 0));
+                codes.push_back(std::byte(code));
+                read.push_back(blocks::e4m3(code) * factor);
+            }
+            stored.add(one.name, ElementType::f8_e4m3, shape, codes);
+            plain.add_floats(one.name, shape, read);
+        }
+    }
+    stored.add_floats(table + "ngram_embedding.weight_scale", {}, {factor});
+    stored.write(room_.path() + "/stored", it.config);
+    plain.write(room_.path() + "/plain", it.config);
+    EXPECT_EQ(logits_of(room_.path() + "/stored"), logits_of(room_.path() + "/plain"));
+    EXPECT_GT(largest_difference(logits_of(room_.path() + "/plain"), logits_of(folder)), 0.0);
 }
 
 TEST_F(FlashNextFiles, WithoutItsConstantsOrWithRoundedOnesTheHashIsComputed) {

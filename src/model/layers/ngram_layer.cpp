@@ -47,15 +47,14 @@ Status NgramLayer::load_table(Weights& weights, const std::string& module) {
                                              " do not fall into " + std::to_string(n.parts) +
                                              " parts (split_ngram_parts) of one size");
     part_rows_ = rows / n.parts;
-    const std::string table = module + ".ngram_embedding.";
-    const bool nested = weights.has(table + "shards.0.weight");
+    const std::string table = module + ".ngram_embedding.", factor = table + "weight_scale";
+    const bool nested = weights.has(table + "shards.0.weight"), factored = weights.has(factor);
     std::vector<Weight> parts;
     for (std::uint32_t part = 0; part < n.parts; ++part) {
         const std::string name = table + (nested ? "shards." : "shard_") + std::to_string(part);
-        parts.push_back(TRY(weights.matrix(name, part_rows_, n.embedding / n.ngrams.heads())));
-        if (parts.back().form == Weight::Form::blocks)
-            return fail(Fault::unsupported,
-                        name + " is stored in blocks; a table of n-grams is read as floats or affine codes");
+        const std::uint32_t columns = n.embedding / n.ngrams.heads();
+        parts.push_back(factored ? TRY(weights.fp8_by_factor(name, factor, part_rows_, columns))
+                                 : TRY(weights.matrix(name, part_rows_, columns)));
     }
     table_ = TRY(weights.experts(parts));
     multipliers_ = TRY(upload(weights, hash.multipliers));
