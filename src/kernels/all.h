@@ -3,6 +3,7 @@
 
 #include "kernels/attend.h"
 #include "kernels/blocks.h"
+#include "kernels/choose_tokens.h"
 #include "kernels/delta_net.h"
 #include "kernels/elementwise.h"
 #include "kernels/embed.h"

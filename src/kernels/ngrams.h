@@ -7,7 +7,7 @@
 
 namespace kapitsa {
 
-using ulong = std::uint64_t;
+using ulong = std::uint64_t;  // as the dialect would call it; hashes alone need it
 
 /// Rows of the table by the row's own token and the `order` - 1 before it, along its ancestors and then in
 /// the sequence's tail. The hash of n tokens is the exclusive or of token * multiplier, the own token with

@@ -1,7 +1,7 @@
 // What sparse attention attends to: index keys, the keys of blocks, and the tokens that rows choose by them,
 // for chains and trees over pages out of order, against arithmetic in double. Tokens and block keys that a
 // row must not see are NaN where they can be.
-#include "kernels/sparse_attend.h"
+#include "kernels/choose_tokens.h"
 
 #include <cmath>
 
@@ -188,19 +188,31 @@ struct IndexCase {
         return lab.read(room, pages.values.size());
     }
 
-    /// By row, the chosen slots.
-    std::vector<std::vector<uint>> choose(const Place& place, std::uint32_t threads = 1) const {
+    /// By row, the chosen slots, sought in so many parts.
+    std::vector<std::vector<uint>> choose(const Place& place, std::uint32_t threads = 1,
+                                          uint parts = 1) const {
         Lab lab(place, threads);
+        const std::size_t candidates = step.rows() * parts * shape.budget;
+        const Out<float> scores = lab.room(candidates), numbers = lab.room(candidates);
+        lab.run(best_blocks_f32, {.history = step.give(lab),
+                                  .q = lab.give(q),
+                                  .blocks = lab.give(pages.values),
+                                  .scores = scores,
+                                  .numbers = reinterpret_cast<Out<uint>>(numbers),
+                                  .heads = uint(shape.heads),
+                                  .width = uint(shape.width),
+                                  .ratio = uint(shape.ratio),
+                                  .budget = uint(shape.budget),
+                                  .parts = parts});
         const Out<float> chosen = lab.room(step.rows() * most()), counts = lab.room(step.rows());
         lab.run(choose_tokens_f32, {.history = step.give(lab),
-                                    .q = lab.give(q),
-                                    .blocks = lab.give(pages.values),
+                                    .scores = scores,
+                                    .numbers = reinterpret_cast<In<uint>>(numbers),
                                     .chosen = reinterpret_cast<Out<uint>>(chosen),
                                     .counts = reinterpret_cast<Out<uint>>(counts),
-                                    .heads = uint(shape.heads),
-                                    .width = uint(shape.width),
                                     .ratio = uint(shape.ratio),
-                                    .budget = uint(shape.budget)});
+                                    .budget = uint(shape.budget),
+                                    .parts = parts});
         const auto slots = bits(lab.read(chosen, step.rows() * most())),
                    count = bits(lab.read(counts, step.rows()));
         std::vector<std::vector<uint>> all;
@@ -273,7 +285,7 @@ TEST_P(TokenChoice, ARowChoosesItsBestBlocksAndWhatStandsBehindTheLast) {
     for (const IndexShape& s : index_shapes) {
         IndexCase it(s, mixed_step());
         const auto chosen = it.choose(GetParam());
-        EXPECT_EQ(it.choose(GetParam(), 3), chosen);
+        for (const uint parts : {2u, 3u, 7u, 16u, 100u}) EXPECT_EQ(it.choose(GetParam(), 3, parts), chosen);
         for (std::size_t row = 0; row < it.step.rows(); ++row)
             EXPECT_EQ(chosen[row], it.obvious_choice(row))
                 << "row " << row << ", the best " << s.budget << " of blocks of " << s.ratio;
@@ -287,11 +299,12 @@ TEST_P(TokenChoice, OfEqualBlocksTheEarlierAreChosen) {
         IndexCase it({4, 16, 4, 4, 4}, step);
         std::ranges::fill(it.q, 1.0f);
         for (float& block : it.pages.values) block = value;
-        for (const auto& chosen : it.choose(GetParam())) {
-            ASSERT_GE(chosen.size(), 16u);
-            for (std::size_t place = 0; place < 16; ++place)
-                EXPECT_EQ(chosen[place], step.slot(step.segments[0], place)) << value;
-        }
+        for (const uint parts : {1u, 3u, 16u})
+            for (const auto& chosen : it.choose(GetParam(), 1, parts)) {
+                ASSERT_GE(chosen.size(), 16u);
+                for (std::size_t place = 0; place < 16; ++place)
+                    EXPECT_EQ(chosen[place], step.slot(step.segments[0], place)) << value;
+            }
     }
 }
 

@@ -46,6 +46,7 @@ HWY_INLINE void widen_affine_row(const std::uint32_t* codes, const Scale* scales
         case 5: return widen_codes<5>(codes, scales, biases, columns, group, room, y);
         case 6: return widen_codes<6>(codes, scales, biases, columns, group, room, y);
         case 8: return widen_codes<8>(codes, scales, biases, columns, group, room, y);
+        default: return;  // there are no others
     }
 }
 

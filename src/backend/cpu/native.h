@@ -63,6 +63,7 @@ std::uint32_t multiply_expert_units(const Args& args) {
 
 // One table a file; natives.cpp puts them together.
 std::span<const Native> attend_natives();
+std::span<const Native> choose_tokens_natives();
 std::span<const Native> delta_net_natives();
 std::span<const Native> delta_chunks_natives();
 std::span<const Native> elementwise_natives();

@@ -1,7 +1,7 @@
 // The native twin of kernels/sparse_attend.h.
 //
-// What a row chooses and sums, and in which order, depends on its own history alone: scores are taken one
-// block after the other, and the chosen tokens oldest first, all scores before all sums.
+// What a row sums, and in which order, depends on what it chose alone: the chosen tokens oldest first, all
+// scores before all sums.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/sparse_attend.cpp"
 #include "hwy/foreach_target.h"  // compiles this file once an instruction set
@@ -15,186 +15,82 @@
 #include "kernels/attend.h"
 #include "kernels/sparse_attend.h"
 
+#ifndef KAPITSA_SPARSE_ATTEND_INL_
+#define KAPITSA_SPARSE_ATTEND_INL_
+namespace kapitsa::cpu {
+namespace {
+
+/// The query heads of one unit: all that share a key head where there are rows enough for everyone, else few,
+/// so that a single row is work for many. Heads do not feel each other.
+std::uint32_t heads_of_unit(const AttendChosen& args) {
+    const std::uint32_t group = args.heads / args.kv_heads;
+    return args.rows * args.kv_heads >= 16 ? group : std::min(group, 4u);
+}
+
+}  // namespace
+}  // namespace kapitsa::cpu
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace kapitsa::cpu::HWY_NAMESPACE {
 
 constexpr std::size_t page = attend_page_tokens;
 
-/// y = x / rms(x) * weight.
-HWY_INLINE void norm(const float* x, const float* weight, std::size_t width, float epsilon, float* y) {
-    const F d;
-    const auto scale = hn::Set(d, 1.0f / std::sqrt(dot(x, x, width) / float(width) + epsilon));
-    for (std::size_t i = 0; i < width; i += hn::Lanes(d)) {
-        const auto v = hn::Mul(load_first(d, x + i, width - i), scale);
-        store_first(hn::Mul(v, load_first(d, weight + i, width - i)), d, y + i, width - i);
-    }
-}
-
-HWY_INLINE void rotate(float& a, float& b, float cosine, float sine) {
-    const float x = a, y = b;
-    a = x * cosine - y * sine;
-    b = y * cosine + x * sine;
-}
-
-void index_inputs_rows(const IndexInputs& args, std::uint32_t first, std::uint32_t last) {
-    const std::size_t width = args.width, half = args.half;
-    for (std::size_t row = first; row < last; ++row) {
-        const float* qk = args.qk + row * (args.heads + 1) * width;
-        for (std::size_t head = 0; head < args.heads; ++head) {
-            float* y = args.rotated + (row * args.heads + head) * width;
-            norm(qk + head * width, args.q_norm, width, args.epsilon, y);
-            for (std::size_t i = 0; i < half; ++i)
-                rotate(y[i], y[i + half], args.cosines[row * half + i], args.sines[row * half + i]);
-        }
-        float* key = args.keys + args.slots[row] / page * width * page + args.slots[row] % page;
-        for (std::size_t i = 0; i < width; ++i) key[i * page] = qk[args.heads * width + i];
-    }
-}
-
-/// Where the tokens of a row's history lie.
-class History {
-public:
-    History(const HistoryRows& rows, std::size_t row) : rows_(rows), tokens_(rows.positions[row] + 1) {
-        uint s = 0;
-        while (row - rows.segments[s].first_row >= rows.segments[s].rows) ++s;
-        segment_ = &rows.segments[s];
-        if (segment_->commit) return;
-        std::size_t place = tokens_ - segment_->committed;
-        for (int at = int(row); at != no_row; at = rows.parents[at]) path_[--place] = std::uint32_t(at);
-    }
-
-    std::size_t tokens() const { return tokens_; }
-    HWY_INLINE std::size_t slot(std::size_t token) const {
-        if (!segment_->commit && token >= segment_->committed)
-            return rows_.slots[path_[token - segment_->committed]];
-        return std::size_t(rows_.pages[segment_->first_page + token / page]) * page + token % page;
-    }
-
-private:
-    const HistoryRows& rows_;
-    const SegmentRows* segment_;
-    std::size_t tokens_;
-    std::uint32_t path_[64];  // of a draft: ancestors, root first, the row itself last
-};
-
-void index_blocks_rows(const IndexBlocks& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
-    const std::size_t width = args.width, half = args.half;
-    float* mean = scratch.floats(width);
-    for (std::size_t row = first; row < last; ++row) {
-        const History history(args.history, row);
-        if (history.tokens() % args.ratio != 0) continue;
-        const std::size_t begin = history.tokens() - args.ratio;
-        std::memset(mean, 0, width * sizeof(float));
-        for (std::size_t token = begin; token < history.tokens(); ++token) {
-            const std::size_t slot = history.slot(token);
-            const float* key = args.keys + slot / page * width * page + slot % page;
-            for (std::size_t i = 0; i < width; ++i) mean[i] += key[i * page];
-        }
-        for (std::size_t i = 0; i < width; ++i) mean[i] /= float(args.ratio);
-        float* y = args.blocks + std::size_t(args.history.slots[row]) * width;
-        norm(mean, args.k_norm, width, args.epsilon, y);
-        for (std::size_t i = 0; i < half; ++i) {
-            const float angle = float(begin) * args.frequencies[i];
-            rotate(y[i], y[i + half], std::cos(angle), std::sin(angle));
-        }
-    }
-}
-
-HWY_INLINE float score_of(const ChooseTokens& args, std::size_t row, const float* key) {
-    float score = 0;
-    for (std::size_t head = 0; head < args.heads; ++head) {
-        const float match = dot(args.q + (row * args.heads + head) * args.width, key, args.width);
-        if (match > 0) score += match;
-    }
-    return score;
-}
-
-/// A block and what it is worth. Of equal ones the earlier is worth more.
-struct ScoredBlock {
-    float score;
-    std::uint32_t block;
-    friend bool operator<(const ScoredBlock& a, const ScoredBlock& b) {
-        return a.score != b.score ? a.score > b.score : a.block < b.block;  // so that the worst is on top
-    }
-};
-
-/// The numbers of the row's best blocks, ascending, at the beginning of `best`. @return how many
-HWY_INLINE std::size_t best_blocks(const ChooseTokens& args, std::size_t row, const History& history,
-                                   std::size_t blocks, ScoredBlock* best) {
-    const std::size_t kept = HWY_MIN(blocks, std::size_t(args.budget));
-    for (std::size_t b = 0; b < blocks; ++b) {
-        if (blocks == kept) {  // all are chosen, whatever they are worth
-            best[b] = {0, std::uint32_t(b)};
-            continue;
-        }
-        const std::size_t last = history.slot((b + 1) * args.ratio - 1);
-        const float score = score_of(args, row, args.blocks + last * args.width);
-        if (b < kept) {
-            best[b] = {score, std::uint32_t(b)};
-            if (b + 1 == kept) std::make_heap(best, best + kept);
-        } else if (score > best[0].score) {
-            std::pop_heap(best, best + kept);
-            best[kept - 1] = {score, std::uint32_t(b)};
-            std::push_heap(best, best + kept);
-        }
-    }
-    std::sort(best, best + kept, [](const auto& x, const auto& y) { return x.block < y.block; });
-    return kept;
-}
-
-void choose_tokens_rows(const ChooseTokens& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
-    const std::size_t ratio = args.ratio, most = std::size_t(args.budget) * ratio + ratio - 1;
-    auto* best = reinterpret_cast<ScoredBlock*>(scratch.floats(2 * std::size_t(args.budget)));
-    for (std::size_t row = first; row < last; ++row) {
-        const History history(args.history, row);
-        const std::size_t blocks = history.tokens() / ratio;
-        uint* chosen = args.chosen + row * most;
-        std::size_t count = 0;
-        const std::size_t kept = best_blocks(args, row, history, blocks, best);
-        for (std::size_t b = 0; b < kept; ++b)
-            for (std::size_t i = 0; i < ratio; ++i)
-                chosen[count++] = uint(history.slot(best[b].block * ratio + i));
-        for (std::size_t token = blocks * ratio; token < history.tokens(); ++token)
-            chosen[count++] = uint(history.slot(token));
-        args.counts[row] = uint(count);
-    }
-}
-
-/// One row with one key/value head: its tokens, and a score for each of them and each query head of the
-/// group.
+/// One row with some query heads of one key/value head: its tokens, and a score for each of them and each
+/// head.
 struct ChosenRow {
     const AttendChosen& args;
-    std::size_t row, kv_head, group, count, stride;  // stride: the most tokens, in whole tiles
+    std::size_t row, kv_head, first_head, group;  // heads [first_head, first_head + group) of the row
+    std::size_t count, stride;                    // tokens; the most there are, in whole tiles
     const uint* slots;
-    float *tile, *scores;  // [width, 16] and [group, stride]
+    float *room, *scores;  // [width, 16] and [group, stride]
 
     HWY_INLINE std::size_t page_of(std::size_t slot) const {
         return (slot / page * args.kv_heads + kv_head) * args.width * page;
     }
+    /// Whether `tokens` of them from `begin` on are neighbours in one page.
+    HWY_INLINE bool are_neighbours(std::size_t begin, std::size_t tokens) const {
+        if (begin + tokens > count || slots[begin] % page + tokens > page) return false;
+        for (std::size_t t = 1; t < tokens; ++t)
+            if (slots[begin + t] != slots[begin] + t) return false;
+        return true;
+    }
 
-    /// Puts the keys of 16 tokens side by side.
-    HWY_INLINE void gather(std::size_t begin) const {
-        for (std::size_t t = 0; t < page; ++t) {
-            if (begin + t >= count) {
-                for (std::size_t i = 0; i < args.width; ++i) tile[i * page + t] = 0;
+    /// The keys of 16 tokens side by side: a page as it is, or gathered in `room`.
+    HWY_INLINE const float* tile(std::size_t begin) const {
+        if (are_neighbours(begin, page)) return args.keys + page_of(slots[begin]);
+        constexpr std::size_t together = 4;  // as most indexers choose them
+        for (std::size_t t = 0; t < page; t += together) {
+            if (are_neighbours(begin + t, together)) {
+                const float* key = args.keys + page_of(slots[begin + t]) + slots[begin + t] % page;
+                for (std::size_t i = 0; i < args.width; ++i)
+                    std::memcpy(room + i * page + t, key + i * page, together * sizeof(float));
                 continue;
             }
-            const float* key = args.keys + page_of(slots[begin + t]) + slots[begin + t] % page;
-            for (std::size_t i = 0; i < args.width; ++i) tile[i * page + t] = key[i * page];
+            for (std::size_t one = t; one < t + together; ++one) gather(begin, one);
         }
+        return room;
+    }
+    HWY_INLINE void gather(std::size_t begin, std::size_t t) const {
+        if (begin + t >= count) {
+            for (std::size_t i = 0; i < args.width; ++i) room[i * page + t] = 0;
+            return;
+        }
+        const float* key = args.keys + page_of(slots[begin + t]) + slots[begin + t] % page;
+        for (std::size_t i = 0; i < args.width; ++i) room[i * page + t] = key[i * page];
     }
 
     template <std::size_t heads>
-    HWY_INLINE void score(std::size_t head, std::size_t begin) const {
+    HWY_INLINE void score(const float* keys, std::size_t head, std::size_t begin) const {
         const F d;
         constexpr std::size_t vectors = page / HWY_MIN(page, hn::MaxLanes(F()));
-        const float* q = args.q + (row * args.heads + kv_head * group + head) * args.width;
+        const float* q = args.q + (row * args.heads + first_head + head) * args.width;
         FloatVec sums[heads][vectors];
         for (auto& s : sums)
             for (auto& v : s) v = hn::Zero(d);
         for (std::size_t i = 0; i < args.width; ++i)
             for (std::size_t j = 0; j < vectors; ++j) {
-                const auto k = hn::LoadU(d, tile + i * page + j * hn::Lanes(d));
+                const auto k = hn::LoadU(d, keys + i * page + j * hn::Lanes(d));
                 for (std::size_t a = 0; a < heads; ++a)
                     sums[a][j] = hn::MulAdd(hn::Set(d, q[a * args.width + i]), k, sums[a][j]);
             }
@@ -228,7 +124,7 @@ struct ChosenRow {
     template <std::size_t heads>
     HWY_INLINE void add_values(std::size_t head) const {
         const F d;
-        const std::size_t width = args.width, first = row * args.heads + kv_head * group + head;
+        const std::size_t width = args.width, first = row * args.heads + first_head + head;
         for (std::size_t i = 0; i < width; i += hn::Lanes(d)) {
             const std::size_t left = width - i;
             FloatVec sums[heads];
@@ -251,10 +147,10 @@ struct ChosenRow {
 
     HWY_INLINE void run() const {
         for (std::size_t begin = 0; begin < count; begin += page) {
-            gather(begin);
+            const float* keys = tile(begin);
             std::size_t head = 0;
-            for (; head + 4 <= group; head += 4) score<4>(head, begin);
-            for (; head < group; ++head) score<1>(head, begin);
+            for (; head + 4 <= group; head += 4) score<4>(keys, head, begin);
+            for (; head < group; ++head) score<1>(keys, head, begin);
         }
         for (std::size_t head = 0; head < group; ++head) share(scores + head * stride);
         std::size_t head = 0;
@@ -265,16 +161,20 @@ struct ChosenRow {
 
 void attend_chosen_units(const AttendChosen& args, std::uint32_t first, std::uint32_t last,
                          Scratch& scratch) {
-    const std::size_t group = args.heads / args.kv_heads, stride = hwy::RoundUpTo(args.most, page);
+    const std::size_t group = args.heads / args.kv_heads, heads = heads_of_unit(args);
+    const std::size_t pieces = divide_up(std::uint32_t(group), std::uint32_t(heads));
+    const std::size_t stride = hwy::RoundUpTo(args.most, page);
     float* room =
-        scratch.floats(args.width * page + group * stride);  // of one size, however long a history is
+        scratch.floats(args.width * page + heads * stride);  // of one size, however long a history is
     for (std::size_t unit = first; unit < last; ++unit) {
-        const std::size_t row = unit / args.kv_heads, count = args.counts[row];
+        const std::size_t row = unit / pieces / args.kv_heads, kv_head = unit / pieces % args.kv_heads;
+        const std::size_t head = unit % pieces * heads;
         ChosenRow{args,
                   row,
-                  unit % args.kv_heads,
-                  group,
-                  count,
+                  kv_head,
+                  kv_head * group + head,
+                  HWY_MIN(heads, group - head),
+                  args.counts[row],
                   stride,
                   args.chosen + row * args.most,
                   room,
@@ -289,37 +189,19 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace kapitsa::cpu {
 
-HWY_EXPORT(index_inputs_rows);
-HWY_EXPORT(index_blocks_rows);
-HWY_EXPORT(choose_tokens_rows);
 HWY_EXPORT(attend_chosen_units);
 
 namespace {
 
-std::uint32_t rows_of(const IndexInputs& args) { return args.rows; }
-template <typename Args>
-std::uint32_t history_rows_of(const Args& args) {
-    return args.history.rows;
+std::uint32_t units_of(const AttendChosen& args) {
+    return args.rows * args.kv_heads * divide_up(args.heads / args.kv_heads, heads_of_unit(args));
 }
-std::uint32_t units_of(const AttendChosen& args) { return args.rows * args.kv_heads; }
 
-void run_inputs(const IndexInputs& args, std::uint32_t first, std::uint32_t last, Scratch&) {
-    HWY_DYNAMIC_DISPATCH(index_inputs_rows)(args, first, last);
-}
-void run_blocks(const IndexBlocks& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
-    HWY_DYNAMIC_DISPATCH(index_blocks_rows)(args, first, last, scratch);
-}
-void run_choose(const ChooseTokens& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
-    HWY_DYNAMIC_DISPATCH(choose_tokens_rows)(args, first, last, scratch);
-}
 void run_attend(const AttendChosen& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
     HWY_DYNAMIC_DISPATCH(attend_chosen_units)(args, first, last, scratch);
 }
 
 constexpr Native natives[] = {
-    native<rows_of, run_inputs>(index_inputs_f32),
-    native<history_rows_of<IndexBlocks>, run_blocks>(index_blocks_f32),
-    native<history_rows_of<ChooseTokens>, run_choose>(choose_tokens_f32),
     native<units_of, run_attend>(attend_chosen_f32),
 };
 

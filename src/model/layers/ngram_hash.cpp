@@ -35,7 +35,11 @@ NgramHash NgramHash::compute(const NgramNumbers& n) {
     // Modules share one row of primes.
     std::uint64_t skip = std::uint64_t(n.module) * n.heads(), prime = n.least_size, end = 0;
     for (; hash.sizes.size() < n.heads(); ++prime) {
-        if (!is_prime(prime) || (skip > 0 && skip-- > 0)) continue;
+        if (!is_prime(prime)) continue;
+        if (skip > 0) {
+            --skip;
+            continue;
+        }
         hash.sizes.push_back(prime);
         hash.offsets.push_back(end);
         end += prime;

@@ -1,12 +1,19 @@
 #include "model/layers/sparse_attention.h"
 
+#include <algorithm>
 #include <cmath>
 
-#include "kernels/attend.h"
+#include "kernels/choose_tokens.h"
 #include "kernels/sparse_attend.h"
 #include "model/layers/norm.h"
 
 namespace kapitsa {
+namespace {
+
+// Parts of histories in which the best blocks are sought at a time.
+constexpr std::uint32_t parts_of_row = 16, parts_of_step = 128;
+
+}  // namespace
 
 Result<SparseAttention> SparseAttention::load(Weights& weights, const std::string& module, const Numbers& n,
                                               std::uint32_t place) {
@@ -58,16 +65,29 @@ SparseAttention::Chosen SparseAttention::choose(Tensor index_qk, const Rope& rop
                                 .half = half,
                                 .ratio = n.ratio,
                                 .epsilon = n.attention.epsilon});
+    // Few rows are sought for by many workers: as many parts as fill the room that many rows take anyway.
+    const std::uint32_t parts = std::clamp(parts_of_step / batch.rows, 1u, parts_of_row);
+    const std::uint32_t lists = std::max(batch.rows, parts_of_step);
+    const Address scores = r.place(lists, n.budget).address, numbers = r.place(lists, n.budget).address;
+    r.launch(best_blocks_f32, {.history = history,
+                               .q = in(rotated),
+                               .blocks = in<float>(mine.values),
+                               .scores = out<float>(scores),
+                               .numbers = out<uint>(numbers),
+                               .heads = n.index_heads,
+                               .width = n.index_width,
+                               .ratio = n.ratio,
+                               .budget = n.budget,
+                               .parts = parts});
     const Chosen chosen{r.place(batch.rows, n.most()).address, r.place(batch.rows, 1).address};
     r.launch(choose_tokens_f32, {.history = history,
-                                 .q = in(rotated),
-                                 .blocks = in<float>(mine.values),
+                                 .scores = in<float>(scores),
+                                 .numbers = in<uint>(numbers),
                                  .chosen = out<uint>(chosen.slots),
                                  .counts = out<uint>(chosen.counts),
-                                 .heads = n.index_heads,
-                                 .width = n.index_width,
                                  .ratio = n.ratio,
-                                 .budget = n.budget});
+                                 .budget = n.budget,
+                                 .parts = parts});
     return chosen;
 }
 

@@ -1,5 +1,5 @@
 // Softmax attention in which each row attends to tokens that an indexer chose for it:
-// kernels/sparse_attend.h. It remembers two things: keys and values as any attention, and what the indexer
+// kernels/choose_tokens.h. It remembers two things: keys and values as any attention, and what the indexer
 // needs.
 #pragma once
 

@@ -16,13 +16,14 @@ Result<Layer> Layer::load(Weights& weights, const std::string& module, const Num
         TRY(HyperConnection::load(weights, module + ".attn_hyper_connection", n.streams, true));
     if (kind.attends) {
         const std::uint32_t place = memories.attention_before + std::uint32_t(memories.attention.size());
-        auto mixer = TRY(SparseAttention::load(weights, module + ".self_attn", n.attention, place));
+        const auto mixer = TRY(SparseAttention::load(weights, module + ".self_attn", n.attention, place));
         for (const AttentionShape& shape : mixer.shapes()) memories.attention.push_back(shape);
-        layer.mixer_ = std::move(mixer);
+        layer.mixer_ = mixer;
     } else {
-        auto mixer = TRY(DeltaNet::load(weights, module + ".linear_attn", n.delta_net, recurrent_place()));
+        const auto mixer =
+            TRY(DeltaNet::load(weights, module + ".linear_attn", n.delta_net, recurrent_place()));
         memories.recurrent.push_back(mixer.shape());
-        layer.mixer_ = std::move(mixer);
+        layer.mixer_ = mixer;
     }
     layer.around_experts_ =
         TRY(HyperConnection::load(weights, module + ".mlp_hyper_connection", n.streams, true));
