@@ -21,6 +21,7 @@ Result<LoadedModel> load_folder(const ModelFolder& folder, const LoadOptions& op
     if (options.context > 0) wanted.context = static_cast<std::uint32_t>(options.context);
     wanted.sequences = static_cast<std::uint32_t>(options.parallel);
     wanted.threads = wanted_threads(options);
+    wanted.expert_bytes = options.expert_bytes;
     auto engine = Engine::start(TRY(load_runner(*loaded.checkpoint, wanted)));
     loaded.service = TRY(ModelService::make(*loaded.checkpoint, std::move(engine), folder.name));
     return loaded;
@@ -40,6 +41,9 @@ void declare_load_options(Arguments& arguments, LoadOptions& options) {
                    "A GGUF file, a model folder, or a name that kapitsa list shows", "the built-in model");
     arguments.number("--ctx", options.context, context_least, context_most,
                      "Tokens of prompt and answer together", "what the model was made for, at most 32768");
+    arguments.bytes("--expert-memory", options.expert_bytes,
+                    "Memory for a model's experts; the others are read from the disk when they are asked for",
+                    "off where the model fits, else what there is");
     arguments.number("--threads", options.threads, 1, threads_most, "Threads that compute", "one a core");
 }
 

@@ -17,11 +17,13 @@ bool belongs_to_cache(std::string_view name) {
 
 }  // namespace
 
-Result<Weights> Weights::of(const Checkpoint& checkpoint, Backend& backend) {
+Result<Weights> Weights::of(const Checkpoint& checkpoint, Backend& backend, ExpertMemory* experts) {
     Quantization by_mlx = TRY(Quantization::read(*checkpoint.config));
     QuantizedLayers by_others =
         TRY(QuantizedLayers::read(*checkpoint.config, checkpoint.hf_quant_config.get()));
-    return Weights(checkpoint, backend, std::move(by_mlx), std::move(by_others));
+    Weights weights(checkpoint, backend, std::move(by_mlx), std::move(by_others));
+    weights.experts_ = experts;
+    return weights;
 }
 
 std::vector<std::uint64_t> Weights::shape(std::string_view tensor) const {
@@ -71,15 +73,28 @@ Result<std::vector<Weight>> Weights::stack(const std::string& module, std::uint3
     return each;
 }
 
-Result<ExpertWeights> Weights::experts(std::span<const Weight> matrices) {
+Result<ExpertWeights> Weights::experts(const std::string& layer, std::span<const Weight> matrices) {
+    ExpertWeights weights = TRY(together("the experts of a layer", matrices));
+    if (experts_) weights.stack = experts_->add(layer, matrices, weights.parts, weights.part_bytes);
+    return weights;
+}
+
+Result<ExpertWeights> Weights::table(std::span<const Weight> parts) {
+    for (const Weight& part : parts) bytes_ -= std::min(bytes_, part.bytes());
+    return together("the parts of a table", parts);
+}
+
+Result<ExpertWeights> Weights::together(const char* all, std::span<const Weight> matrices) {
     CHECK(!matrices.empty());
-    ExpertWeights weights{.one = matrices.front(), .experts = std::uint32_t(matrices.size()), .parts = {}};
+    ExpertWeights weights{.one = matrices.front(),
+                          .experts = std::uint32_t(matrices.size()),
+                          .parts = {},
+                          .part_bytes = 0,
+                          .stack = 0};
     for (const Weight& matrix : matrices)
         if (!matrix.alike(weights.one))
-            return fail(
-                Fault::unsupported,
-                "the experts of a layer, or the parts of a table, are not all stored in the same form; " +
-                    checkpoint_->path + " mixes them");
+            return fail(Fault::unsupported, std::string(all) + " are not all stored in the same form; " +
+                                                checkpoint_->path + " mixes them");
     std::vector<std::byte> parts;
     with_product(weights.one, [&]<typename Args>(const Product<Args>& product) {
         for (const Weight& matrix : matrices) {
@@ -90,6 +105,7 @@ Result<ExpertWeights> Weights::experts(std::span<const Weight> matrices) {
         }
     });
     weights.parts = TRY(upload_bytes(parts));
+    weights.part_bytes = parts.size() / matrices.size();
     return weights;
 }
 

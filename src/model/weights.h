@@ -17,13 +17,16 @@
 #include "formats/quantization.h"
 #include "formats/quantized_layers.h"
 #include "model/entries.h"
+#include "model/expert_memory.h"
 
 namespace kapitsa {
 
 class Weights {
 public:
-    /// Both must outlive this; `checkpoint` must outlive what runs on the weights.
-    static Result<Weights> of(const Checkpoint& checkpoint, Backend& backend);
+    /// All must outlive this; `checkpoint` must outlive what runs on the weights. `experts` is told of all
+    /// matrices of experts; null: nobody is.
+    static Result<Weights> of(const Checkpoint& checkpoint, Backend& backend,
+                              ExpertMemory* experts = nullptr);
 
     bool has(std::string_view tensor) const { return checkpoint_->tensors.contains(std::string(tensor)); }
     /// The shape of a tensor that is there; empty otherwise.
@@ -41,8 +44,11 @@ public:
     /// itself. @return by expert
     Result<std::vector<Weight>> stack(const std::string& module, std::uint32_t experts, std::uint32_t rows,
                                       std::uint32_t columns);
-    /// Makes a value of matrices that are alike, as those of a layer's experts are; they are not copied.
-    Result<ExpertWeights> experts(std::span<const Weight> matrices);
+    /// Makes a value of one kind of matrix of the experts of `layer`. They are not copied.
+    Result<ExpertWeights> experts(const std::string& layer, std::span<const Weight> matrices);
+    /// The same of a table that lies in parts, of which a row is read here and there: it does not count among
+    /// the bytes that must lie in memory.
+    Result<ExpertWeights> table(std::span<const Weight> parts);
     /// A tensor as floats on the host, for vectors that are prepared once.
     Result<std::vector<float>> floats(const std::string& tensor, const std::vector<std::uint64_t>& shape);
     /// A tensor of I64, none of them negative, on the host.
@@ -63,7 +69,7 @@ public:
     /// The same for the tensors alone whose names begin so, set aside or not.
     Status finish(std::string_view prefix) const;
 
-    /// Bytes of the matrices taken so far.
+    /// Bytes of the matrices taken so far, but for tables in parts.
     std::uint64_t bytes() const { return bytes_; }
 
 private:
@@ -85,6 +91,8 @@ private:
     bool stores_exponentials(const std::string& tensor) const;
     Result<std::vector<float>> stored_floats(const std::string& tensor,
                                              const std::vector<std::uint64_t>& shape);
+    /// Parts of a product for matrices that are alike. @param all what they are: "the experts of a layer"
+    Result<ExpertWeights> together(const char* all, std::span<const Weight> matrices);
     /// At a multiple of `alignment`.
     Result<Address> place(const TensorEntry& entry, std::size_t alignment);
 
@@ -112,6 +120,7 @@ private:
 
     const Checkpoint* checkpoint_;
     Backend* backend_;
+    ExpertMemory* experts_ = nullptr;
     Quantization quantization_;
     QuantizedLayers layers_;
     std::unordered_set<std::string> taken_;

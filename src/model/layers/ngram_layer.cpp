@@ -56,7 +56,7 @@ Status NgramLayer::load_table(Weights& weights, const std::string& module) {
         parts.push_back(factored ? TRY(weights.fp8_by_factor(name, factor, part_rows_, columns))
                                  : TRY(weights.matrix(name, part_rows_, columns)));
     }
-    table_ = TRY(weights.experts(parts));
+    table_ = TRY(weights.table(parts));
     multipliers_ = TRY(upload(weights, hash.multipliers));
     sizes_ = TRY(upload(weights, hash.sizes));
     offsets_ = TRY(upload(weights, hash.offsets));
