@@ -14,13 +14,15 @@ namespace kapitsa {
 
 /// Norms and rotates index queries, the first 2 * half dimensions of a head, and puts raw index keys away.
 struct IndexInputs {
-    In<float> qk;              // [rows, heads + 1, width]: queries, and the key behind them
+    In<float> q;               // [rows, heads, width], q_stride apart
+    In<float> k;               // [rows, width], k_stride apart
     In<float> q_norm;          // [width]
     In<float> cosines, sines;  // [rows, half]
     In<uint> slots;            // [rows]
     Out<float> rotated;        // [rows, heads, width]
     Out<float> keys;           // pages of raw keys
     uint rows, heads, width, half;
+    uint q_stride, k_stride;  // floats from row to row
     float epsilon;
 };
 

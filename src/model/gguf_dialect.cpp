@@ -114,6 +114,51 @@ Result<std::vector<std::uint64_t>> GgufTranslation::shape(const std::string& ten
     return found->second.shape;
 }
 
+Result<std::uint64_t> GgufTranslation::vocabulary() const {
+    const auto embedding = TRY(shape("token_embd.weight"));
+    if (embedding.size() == 2) return embedding[0];
+    return fail(Fault::corrupt_file, "token_embd.weight is no matrix");
+}
+
+Result<std::vector<std::uint32_t>> GgufTranslation::by_block(std::string_view name, std::uint32_t blocks,
+                                                             WholeRange range) const {
+    auto numbers = TRY(settings_.number_or_numbers(key(name), range));
+    if (numbers.size() == 1) numbers.resize(blocks, numbers[0]);
+    if (!numbers.empty() && numbers.size() != blocks)
+        return fail(Fault::corrupt_file, settings_.field(key(name)) + " has " +
+                                             std::to_string(numbers.size()) + " numbers for " +
+                                             std::to_string(blocks) + " blocks");
+    return numbers;
+}
+
+Result<std::uint32_t> GgufTranslation::the_number(std::string_view name,
+                                                  const std::vector<std::uint32_t>& numbers) const {
+    std::uint32_t found = 0;
+    for (const std::uint32_t number : numbers) {
+        if (number != 0 && found != 0 && number != found)
+            return fail(Fault::unsupported, settings_.field(key(name)) + " is " + std::to_string(found) +
+                                                " in one layer and " + std::to_string(number) +
+                                                " in another; this family has one for all");
+        if (number != 0) found = number;
+    }
+    return found;
+}
+
+Result<std::vector<bool>> GgufTranslation::flags(std::string_view name, std::uint32_t blocks) const {
+    const std::string field = settings_.field(key(name));
+    const auto list = settings_.json().find(key(name));
+    if (list == settings_.json().end() || !list->is_array() || list->size() < blocks)
+        return fail(Fault::corrupt_file, field + " is no list of " + std::to_string(blocks) + " layers");
+    std::vector<bool> flags;
+    for (std::uint32_t i = 0; i < blocks; ++i) {
+        const Json& flag = (*list)[i];
+        if (!flag.is_boolean() && !flag.is_number_integer())
+            return fail(Fault::corrupt_file, field + " holds what is neither true nor false");
+        flags.push_back(flag.is_boolean() ? flag.get<bool>() : flag != 0);
+    }
+    return flags;
+}
+
 Json GgufTranslation::token(std::string_view name) const {
     const auto token = gguf_token(*checkpoint_->gguf, name);
     return token && *token ? Json(**token) : Json(nullptr);
@@ -195,6 +240,20 @@ Status GgufTranslation::split_rows(const std::string& tensor, std::span<const Pa
         checkpoint_->tensors.insert_or_assign(part.name, std::move(entry));
     }
     checkpoint_->tensors.erase(tensor);
+    return Done{};
+}
+
+Status GgufTranslation::add_numbers(std::string_view name, const std::string& as) {
+    const GgufValue* value = checkpoint_->gguf->find(key(name));
+    if (!value || !value->is_list || (value->type != GgufType::u64 && value->type != GgufType::i64))
+        return fail(Fault::corrupt_file,
+                    settings_.field(key(name)) + " must be a list of whole numbers of 64 bits");
+    TensorEntry entry;
+    entry.name = as;
+    entry.type = ElementType::i64;  // who reads it refuses what has the highest bit set
+    entry.shape = {value->count};
+    entry.bytes = value->bytes;
+    checkpoint_->tensors.insert_or_assign(as, std::move(entry));
     return Done{};
 }
 

@@ -44,8 +44,17 @@ public:
     bool has(const std::string& tensor) const { return checkpoint_->tensors.contains(tensor); }
     /// The shape of a tensor that must be there.
     Result<std::vector<std::uint64_t>> shape(const std::string& tensor) const;
+    /// The rows of the embedding.
+    Result<std::uint64_t> vocabulary() const;
     /// "eos" and its like, as config.json has them; null where there is none.
     Json token(std::string_view name) const;
+    /// A number of the architecture's own that files give once, or for each of `blocks`. Empty where absent.
+    Result<std::vector<std::uint32_t>> by_block(std::string_view name, std::uint32_t blocks,
+                                                WholeRange range) const;
+    /// The one number other than 0 of a list by block; 0 where there is none.
+    Result<std::uint32_t> the_number(std::string_view name, const std::vector<std::uint32_t>& numbers) const;
+    /// A list of true and false, or 1 and 0, for each of `blocks` or more. It must be there.
+    Result<std::vector<bool>> flags(std::string_view name, std::uint32_t blocks) const;
 
     /// Renames what `names` knows among the tensors outside of the blocks, or in those of block `block`: to
     /// `prefix` + ours. What it does not know stays as it is, and will be found to be left over.
@@ -61,6 +70,8 @@ public:
         std::uint64_t rows;
     };
     Status split_rows(const std::string& tensor, std::span<const Part> parts);
+    /// A list of whole numbers of 64 bits, of the architecture's own, as a tensor of I64.
+    Status add_numbers(std::string_view name, const std::string& as);
 
 private:
     Status move(const std::string& from, const std::string& to);

@@ -212,6 +212,34 @@ Result<Weight> Weights::gguf_blocks(const std::string& module, const TensorEntry
     return weight;
 }
 
+Result<std::array<Weight, 2>> Weights::side_by_side(const std::string& module, std::uint32_t rows,
+                                                    std::uint32_t columns) {
+    const TensorEntry& both = *TRY(take(tensor_of(module)));
+    const ElementForm form = element_form(both.type);
+    TRY(expect_shape(both, {rows, 2 * std::uint64_t(columns)}));
+    TRY(expect_groups(module, columns, form.values));
+    Weight weight;
+    if (form.values == 1) {
+        weight.form = TRY(dense_form(both));
+        weight.rows = rows;
+        weight.columns = columns;
+    } else {
+        weight = weight_in(block_form_of(both.type), rows, columns);
+        if (has(module + ".scale")) TRY(set_factor(weight, *TRY(take(module + ".scale")), {rows}, false));
+    }
+    std::array<Weight, 2> halves{weight, weight};
+    const std::size_t half_bytes = both.bytes.size() / rows / 2;
+    std::vector<std::byte> half(rows * half_bytes);
+    for (std::size_t number = 0; number < 2; ++number) {
+        for (std::size_t row = 0; row < rows; ++row)
+            std::ranges::copy(both.bytes.subspan((2 * row + number) * half_bytes, half_bytes),
+                              half.begin() + std::ptrdiff_t(row * half_bytes));
+        halves[number].data = TRY(upload_bytes(half));
+    }
+    bytes_ += both.bytes.size();
+    return halves;
+}
+
 Status Weights::set_factor(Weight& weight, const TensorEntry& entry, const Shape& outer, bool reciprocal) {
     std::vector<float> values = TRY(floats_of(entry));
     const std::uint64_t experts = outer.size() > 1 ? outer.front() : 1;

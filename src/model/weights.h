@@ -37,6 +37,10 @@ public:
 
     /// The matrix of a module: `module`.weight (else `module` itself), quantised if `module`.scales exists.
     Result<Weight> matrix(const std::string& module, std::uint32_t rows, std::uint32_t columns);
+    /// Two matrices that stand side by side in the one of a module, [rows, 2 * columns], of floats or GGUF's
+    /// blocks. They are copied.
+    Result<std::array<Weight, 2>> side_by_side(const std::string& module, std::uint32_t rows,
+                                               std::uint32_t columns);
     /// A matrix of FP8 whose one factor is not its own: the parts of a table share theirs.
     Result<Weight> fp8_by_factor(const std::string& module, const std::string& factor, std::uint32_t rows,
                                  std::uint32_t columns);

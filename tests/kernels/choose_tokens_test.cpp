@@ -130,7 +130,9 @@ TEST_P(TokenChoice, IndexQueriesAreNormedAndRotatedAndKeysPutAwayRaw) {
         }
         Lab lab(GetParam(), 2);
         const Out<float> rotated = lab.room(want.size()), keys = lab.room(before);
-        lab.run(index_inputs_f32, {.qk = lab.give(qk),
+        const In<float> both = lab.give(qk);
+        lab.run(index_inputs_f32, {.q = both,
+                                   .k = both + s.heads * s.width,
                                    .q_norm = lab.give(q_norm),
                                    .cosines = lab.give(cosines),
                                    .sines = lab.give(sines),
@@ -141,6 +143,8 @@ TEST_P(TokenChoice, IndexQueriesAreNormedAndRotatedAndKeysPutAwayRaw) {
                                    .heads = uint(s.heads),
                                    .width = uint(s.width),
                                    .half = uint(s.half),
+                                   .q_stride = uint(columns),
+                                   .k_stride = uint(columns),
                                    .epsilon = epsilon});
         EXPECT_LT(largest_error(lab.read(rotated, want.size()), want), 4e-6) << s.heads << " x " << s.width;
         EXPECT_EQ(bits(lab.read(keys, before.size())), bits(pages.keys));

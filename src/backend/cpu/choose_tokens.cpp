@@ -89,15 +89,15 @@ HWY_INLINE void rotate(float& a, float& b, float cosine, float sine) {
 void index_inputs_rows(const IndexInputs& args, std::uint32_t first, std::uint32_t last) {
     const std::size_t width = args.width, half = args.half;
     for (std::size_t row = first; row < last; ++row) {
-        const float* qk = args.qk + row * (args.heads + 1) * width;
+        const float *q = args.q + row * args.q_stride, *k = args.k + row * args.k_stride;
         for (std::size_t head = 0; head < args.heads; ++head) {
             float* y = args.rotated + (row * args.heads + head) * width;
-            norm(qk + head * width, args.q_norm, width, args.epsilon, y);
+            norm(q + head * width, args.q_norm, width, args.epsilon, y);
             for (std::size_t i = 0; i < half; ++i)
                 rotate(y[i], y[i + half], args.cosines[row * half + i], args.sines[row * half + i]);
         }
         float* key = args.keys + args.slots[row] / page * width * page + args.slots[row] % page;
-        for (std::size_t i = 0; i < width; ++i) key[i * page] = qk[args.heads * width + i];
+        for (std::size_t i = 0; i < width; ++i) key[i * page] = k[i];
     }
 }
 

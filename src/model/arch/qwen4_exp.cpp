@@ -45,7 +45,9 @@ public:
 
     Result<std::unique_ptr<Drafter>> load_drafter(Weights& weights) const override {
         for (const std::string module : {"mtp", "language_model.mtp"}) {
-            if (!numbers_.drafts || !weights.has(module + ".fc_hidden.weight")) continue;
+            const bool there =
+                weights.has(module + ".fc_hidden.weight") || weights.has(module + ".fc.weight");
+            if (!numbers_.drafts || !there) continue;
             auto head = TRY(DraftHead::load(weights, module, numbers_, {embedding_, head_, rope_frequencies_},
                                             std::uint32_t(shape_.attention.size())));
             TRY(weights.finish(module + "."));

@@ -24,14 +24,25 @@ Result<SparseAttention> SparseAttention::load(Weights& weights, const std::strin
     layer.numbers_ = n;
     layer.place_ = place;
     layer.parts_ = TRY(Attention::Parts::load(weights, module, n.attention));
-    layer.index_ = TRY(
-        weights.matrix(indexer + ".index_qk_proj", (n.index_heads + 1) * n.index_width, n.attention.width));
+    const std::uint32_t width = n.attention.width, queries = n.index_heads * n.index_width;
+    if (weights.has(indexer + ".index_q_proj.weight")) {
+        layer.index_ = TRY(weights.matrix(indexer + ".index_q_proj", queries, width));
+        layer.index_key_ = TRY(weights.matrix(indexer + ".index_k_proj", n.index_width, width));
+    } else {
+        layer.index_ = TRY(weights.matrix(indexer + ".index_qk_proj", queries + n.index_width, width));
+    }
     layer.index_q_norm_ = TRY(shifted_norm(weights, indexer + ".q_layernorm.weight", n.index_width, shift));
     layer.index_k_norm_ = TRY(shifted_norm(weights, indexer + ".k_layernorm.weight", n.index_width, shift));
     return layer;
 }
 
-SparseAttention::Chosen SparseAttention::choose(Tensor index_qk, const Rope& rope, Tensor frequencies,
+SparseAttention::Index SparseAttention::index_of(Tensor q, Tensor k) const {
+    const std::uint32_t queries = numbers_.index_heads * numbers_.index_width;
+    if (k.columns == 0) return {in(q), in(q) + queries, q.columns, q.columns};
+    return {in(q), in(k), q.columns, k.columns};
+}
+
+SparseAttention::Chosen SparseAttention::choose(const Index& index, const Rope& rope, Tensor frequencies,
                                                 const Batch& batch, const AttentionMemory& mine,
                                                 Recorder& r) const {
     const Numbers& n = numbers_;
@@ -44,7 +55,8 @@ SparseAttention::Chosen SparseAttention::choose(Tensor index_qk, const Rope& rop
                               .rows = batch.rows,
                               .count = batch.segments};
     const Tensor rotated = r.place(batch.rows, n.index_heads * n.index_width);
-    r.launch(index_inputs_f32, {.qk = in(index_qk),
+    r.launch(index_inputs_f32, {.q = index.q,
+                                .k = index.k,
                                 .q_norm = in(index_q_norm_),
                                 .cosines = in(rope.cosines),
                                 .sines = in(rope.sines),
@@ -55,6 +67,8 @@ SparseAttention::Chosen SparseAttention::choose(Tensor index_qk, const Rope& rop
                                 .heads = n.index_heads,
                                 .width = n.index_width,
                                 .half = half,
+                                .q_stride = index.q_stride,
+                                .k_stride = index.k_stride,
                                 .epsilon = n.attention.epsilon});
     r.launch(index_blocks_f32, {.history = history,
                                 .keys = in<float>(mine.keys),
@@ -96,8 +110,10 @@ void SparseAttention::add(Tensor x, Tensor y, const Rope& rope, Tensor frequenci
     const auto scope = r.scope();
     const AttentionHeads& heads = parts_.heads;
     const AttentionMemory& mine = memory.attention[place_];
-    const auto [q, k, v, index_qk] = r.multiply_all({&parts_.q, &parts_.k, &parts_.v, &index_}, x);
-    const Chosen chosen = choose(index_qk, rope, frequencies, batch, memory.attention[place_ + 1], r);
+    const auto [q, k, v, index_q] = r.multiply_all({&parts_.q, &parts_.k, &parts_.v, &index_}, x);
+    const Tensor index_k = index_key_.rows == 0 ? Tensor{} : r.multiply(index_key_, x);
+    const Chosen chosen =
+        choose(index_of(index_q, index_k), rope, frequencies, batch, memory.attention[place_ + 1], r);
     const Tensor rotated = heads.prepare(q, k, v, rope, batch, mine, r);
     const Tensor o = r.place(batch.rows, heads.heads * heads.width);
     r.launch(attend_chosen_f32, {.q = in(rotated),

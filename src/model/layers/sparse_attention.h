@@ -28,7 +28,7 @@ public:
     std::array<AttentionShape, 2> shapes() const {
         return {{parts_.heads.shape(), {1, numbers_.index_width}}};
     }
-    std::uint64_t bytes() const { return parts_.bytes() + index_.bytes(); }
+    std::uint64_t bytes() const { return parts_.bytes() + index_.bytes() + index_key_.bytes(); }
 
     /// y += the layer of x. Both are [rows, width]. @param frequencies those of `rope`
     void add(Tensor x, Tensor y, const Rope& rope, Tensor frequencies, const Batch& batch,
@@ -40,13 +40,20 @@ private:
         Address slots;   // uint [rows, most]
         Address counts;  // uint [rows]
     };
-    Chosen choose(Tensor index_qk, const Rope& rope, Tensor frequencies, const Batch& batch,
+    /// What the indexer makes of a step, where it lies.
+    struct Index {
+        In<float> q, k;
+        uint q_stride, k_stride;
+    };
+    Index index_of(Tensor q, Tensor k) const;
+    Chosen choose(const Index& index, const Rope& rope, Tensor frequencies, const Batch& batch,
                   const AttentionMemory& mine, Recorder& r) const;
 
     Numbers numbers_;
     std::uint32_t place_ = 0;
     Attention::Parts parts_;
-    Weight index_;  // queries, and the one key behind them
+    Weight index_;      // of queries, and of the one key behind them where that is no matrix of its own
+    Weight index_key_;  // no rows: it stands behind the queries
     Tensor index_q_norm_, index_k_norm_;
 };
 

@@ -62,34 +62,6 @@ constexpr GgufName out_of_draft[] = {
 
 std::string block(std::uint32_t number) { return "blk." + std::to_string(number) + "."; }
 
-/// A number that files give once, or for each of `blocks`.
-Result<std::vector<std::uint32_t>> by_block(const GgufTranslation& file, const char* name,
-                                            std::uint32_t blocks) {
-    const ConfigReader& settings = file.settings();
-    auto numbers = TRY(settings.number_or_numbers(file.key(name), widths));
-    if (numbers.size() == 1) numbers.resize(blocks, numbers[0]);
-    if (!numbers.empty() && numbers.size() != blocks)
-        return fail(Fault::corrupt_file, settings.field(file.key(name)) + " has " +
-                                             std::to_string(numbers.size()) + " numbers for " +
-                                             std::to_string(blocks) + " blocks");
-    return numbers;
-}
-
-/// The one number other than 0 of a list.
-Result<std::uint32_t> the_number(const GgufTranslation& file, const char* name,
-                                 const std::vector<std::uint32_t>& numbers) {
-    std::uint32_t found = 0;
-    for (const std::uint32_t number : numbers) {
-        if (number != 0 && found != 0 && number != found)
-            return fail(Fault::unsupported, file.settings().field(file.key(name)) + " is " +
-                                                std::to_string(found) + " in one layer and " +
-                                                std::to_string(number) +
-                                                " in another; this family has one for all");
-        if (number != 0) found = number;
-    }
-    return found;
-}
-
 struct Layers {
     std::uint32_t trunk = 0, drafts = 0;
     std::vector<std::string> kinds;  // [trunk]
@@ -103,9 +75,9 @@ Result<Layers> read_layers(const GgufTranslation& file, Json& config) {
     layers.drafts =
         TRY(settings.number_or(file.key("nextn_predict_layers"), 0, {0, std::min(1u, blocks - 1)}));
     layers.trunk = blocks - layers.drafts;
-    const auto key_heads = TRY(by_block(file, "attention.head_count_kv", blocks));
-    const auto inner = TRY(by_block(file, "feed_forward_length", blocks));
-    const auto expert_inner = TRY(by_block(file, "expert_feed_forward_length", blocks));
+    const auto key_heads = TRY(file.by_block("attention.head_count_kv", blocks, widths));
+    const auto inner = TRY(file.by_block("feed_forward_length", blocks, widths));
+    const auto expert_inner = TRY(file.by_block("expert_feed_forward_length", blocks, widths));
     if (key_heads.empty() || inner.empty())
         return fail(Fault::corrupt_file,
                     settings.field(file.key("attention.head_count_kv")) +
@@ -124,12 +96,12 @@ Result<Layers> read_layers(const GgufTranslation& file, Json& config) {
         if (layers.kinds.back() == "mlp") plain_inner.push_back(inner[i]);
     }
     config["block_configs"] = std::move(kinds);
-    config["num_key_value_heads"] = TRY(the_number(file, "attention.head_count_kv", key_heads));
-    if (const auto width = TRY(the_number(file, "feed_forward_length", plain_inner)))
+    config["num_key_value_heads"] = TRY(file.the_number("attention.head_count_kv", key_heads));
+    if (const auto width = TRY(file.the_number("feed_forward_length", plain_inner)))
         config["intermediate_size"] = width;
     if (const auto width =
-            TRY(the_number(file, "expert_feed_forward_length",
-                           layers.drafts && !expert_inner.empty() ? std::vector{expert_inner.back()}
+            TRY(file.the_number("expert_feed_forward_length", layers.drafts && !expert_inner.empty()
+                                                                  ? std::vector{expert_inner.back()}
                                                                   : std::vector<std::uint32_t>())))
         config["moe_intermediate_size"] = width;  // of the drafting module
     config["num_nextn_predict_layers"] = layers.drafts;
@@ -191,9 +163,7 @@ Result<Json> translate(GgufTranslation& file) {
     const ConfigReader& settings = file.settings();
     Json config = Json::object();
     config["model_type"] = "nemotron_h";
-    const auto embedding = TRY(file.shape("token_embd.weight"));
-    if (embedding.size() != 2) return fail(Fault::corrupt_file, "token_embd.weight is no matrix");
-    config["vocab_size"] = embedding[0];
+    config["vocab_size"] = TRY(file.vocabulary());
     config["hidden_size"] = TRY(settings.number(file.key("embedding_length"), widths));
     config["max_position_embeddings"] = TRY(settings.number(file.key("context_length"), token_counts));
     const std::string epsilon = file.key("attention.layer_norm_rms_epsilon");

@@ -1,10 +1,8 @@
 // How GGUF files say Qwen3.5, dense (qwen35) and with experts (qwen35moe). Norms are stored as 1 + w, as in
-// MLX files; the value heads of the delta net lie in another order (key head t % key heads, not t / copies),
-// which the configuration says and the layer follows; decays are stored as -exp(A_log).
-#include <cmath>
+// MLX files. qwen/words.h has what the family shares with its relatives.
 #include <nlohmann/json.hpp>
 
-#include "model/gguf_dialect.h"
+#include "model/arch/gguf/qwen/words.h"
 
 namespace kapitsa::gguf {
 namespace {
@@ -15,40 +13,9 @@ constexpr GgufName outside[] = {
     {"output", "lm_head"},
 };
 
-constexpr GgufName of_every_block[] = {
+constexpr GgufName of_norms[] = {
     {"attn_norm", "input_layernorm"},
     {"post_attention_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},
-    {"ffn_down", "mlp.down_proj"},
-    {"ffn_gate_inp", "mlp.gate"},
-    {"ffn_gate_exps", "mlp.switch_mlp.gate_proj"},
-    {"ffn_up_exps", "mlp.switch_mlp.up_proj"},
-    {"ffn_down_exps", "mlp.switch_mlp.down_proj"},
-    {"ffn_gate_up_exps", "mlp.experts.gate_up_proj"},
-    {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
-    {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
-    {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
-    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate", GgufShape::one_row},
-};
-
-constexpr GgufName of_attention[] = {
-    {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},      {"attn_output", "self_attn.o_proj"},
-    {"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"},
-    {"attn_qkv", "self_attn.qkv_proj"},  // cut below
-};
-
-constexpr GgufName of_delta_net[] = {
-    {"attn_qkv", "linear_attn.in_proj_qkv"},
-    {"attn_gate", "linear_attn.in_proj_z"},
-    {"ssm_beta", "linear_attn.in_proj_b"},
-    {"ssm_alpha", "linear_attn.in_proj_a"},
-    {"ssm_conv1d", "linear_attn.conv1d", GgufShape::channels_in_front},
-    {"ssm_a", "linear_attn.A_log", GgufShape::flat, Stored::as_negated_exponential},
-    {"ssm_dt.bias", "linear_attn.dt_bias", GgufShape::flat},
-    {"ssm_norm", "linear_attn.norm"},
-    {"ssm_out", "linear_attn.out_proj"},
 };
 
 constexpr GgufName of_next_tokens[] = {
@@ -58,125 +25,12 @@ constexpr GgufName of_next_tokens[] = {
     {"nextn.shared_head_norm", "norm"},
 };
 
-struct Layers {
-    std::uint32_t trunk = 0, next_tokens = 0;
-    std::vector<bool> attends;  // [trunk]
-};
-
-Result<Layers> read_layers(const GgufTranslation& file) {
-    const ConfigReader& settings = file.settings();
-    const std::uint32_t blocks = TRY(settings.number(file.key("block_count"), {1, 1024}));
-    Layers layers;
-    layers.next_tokens = TRY(settings.number_or(file.key("nextn_predict_layers"), 0, {0, blocks - 1}));
-    layers.trunk = blocks - layers.next_tokens;
-    const std::string pattern = file.key("attention.recurrent_layers");
-    if (!settings.has(pattern)) {
-        const auto interval = TRY(settings.number_or(file.key("full_attention_interval"), 4));
-        for (std::uint32_t i = 0; i < layers.trunk; ++i) layers.attends.push_back((i + 1) % interval == 0);
-        return layers;
-    }
-    const auto list = settings.json().find(pattern);
-    if (!list->is_array() || list->size() < layers.trunk)
-        return fail(Fault::corrupt_file,
-                    settings.field(pattern) + " is no list of " + std::to_string(layers.trunk) + " layers");
-    for (std::uint32_t i = 0; i < layers.trunk; ++i) {
-        const Json& recurrent = (*list)[i];
-        if (!recurrent.is_boolean() && !recurrent.is_number_integer())
-            return fail(Fault::corrupt_file,
-                        settings.field(pattern) + " holds what is neither true nor false");
-        layers.attends.push_back(recurrent.is_boolean() ? !recurrent.get<bool>() : recurrent == 0);
-    }
-    return layers;
-}
-
-/// The part of a head that gives `rotary` again when it is multiplied and cut off.
-double part_of(std::uint32_t rotary, std::uint32_t head_width) {
-    double part = double(rotary) / head_width;
-    if (std::uint32_t(head_width * part) < rotary) part = std::nextafter(part, 1.0);
-    return part;
-}
-
-Status read_attention(const GgufTranslation& file, Json& config) {
-    const ConfigReader& settings = file.settings();
-    constexpr WholeRange widths{1, 1u << 20};
-    const auto head_width = TRY(settings.number(file.key("attention.key_length"), widths));
-    const auto value_width = TRY(settings.number_or(file.key("attention.value_length"), head_width, widths));
-    if (value_width != head_width)
-        return fail(Fault::unsupported, settings.field(file.key("attention.value_length")) + " is " +
-                                            std::to_string(value_width) + ", and the keys' width is " +
-                                            std::to_string(head_width) + "; they must be equal");
-    const auto rotary =
-        TRY(settings.number_or(file.key("rope.dimension_count"), head_width, {1, head_width}));
-    if (const auto scaling = TRY(settings.text_or(file.key("rope.scaling.type"), "none")); scaling != "none")
-        return fail(Fault::unsupported, settings.field(file.key("rope.scaling.type")) + " is \"" + scaling +
-                                            "\"; none is supported");
-    config["num_attention_heads"] = TRY(settings.number(file.key("attention.head_count"), widths));
-    config["num_key_value_heads"] = TRY(settings.number(file.key("attention.head_count_kv"), widths));
-    config["head_dim"] = head_width;
-    config["rms_norm_eps"] = TRY(settings.real(file.key("attention.layer_norm_rms_epsilon"), {0, 1}));
-    Json rope = {{"rope_type", "default"}, {"mrope_interleaved", true}};
-    rope["rope_theta"] = TRY(settings.real(file.key("rope.freq_base"), {1, 1e12}));
-    rope["partial_rotary_factor"] = part_of(rotary, head_width);
-    if (settings.has(file.key("rope.dimension_sections"))) {
-        auto sections = TRY(settings.numbers(file.key("rope.dimension_sections"), {0, 1u << 20}));
-        sections.resize(3);  // time, height, width; the fourth is nobody's
-        rope["mrope_section"] = sections;
-    }
-    config["rope_parameters"] = std::move(rope);
-    return Done{};
-}
-
-Status read_delta_net(const GgufTranslation& file, Json& config) {
-    const ConfigReader& settings = file.settings();
-    constexpr WholeRange counts{1, 1u << 20};
-    const auto key_heads = TRY(settings.number(file.key("ssm.group_count"), counts));
-    const auto value_heads = TRY(settings.number(file.key("ssm.time_step_rank"), counts));
-    const auto inner = TRY(settings.number(file.key("ssm.inner_size"), {1, 1u << 24}));
-    if (inner % value_heads != 0)
-        return fail(Fault::corrupt_file, settings.field(file.key("ssm.inner_size")) + " is " +
-                                             std::to_string(inner) + ", which the " +
-                                             std::to_string(value_heads) + " heads do not divide");
-    config["linear_num_key_heads"] = key_heads;
-    config["linear_num_value_heads"] = value_heads;
-    config["linear_key_head_dim"] = TRY(settings.number(file.key("ssm.state_size"), counts));
-    config["linear_value_head_dim"] = inner / value_heads;
-    config["linear_conv_kernel_dim"] = TRY(settings.number(file.key("ssm.conv_kernel"), counts));
-    config["linear_value_heads_tiled"] = true;
-    return Done{};
-}
-
-Status read_feed_forward(const GgufTranslation& file, Json& config) {
-    const ConfigReader& settings = file.settings();
-    constexpr WholeRange widths{1, 1u << 20};
-    if (!settings.has(file.key("expert_count"))) {
-        config["intermediate_size"] = TRY(settings.number(file.key("feed_forward_length"), widths));
-        return Done{};
-    }
-    config["num_experts"] = TRY(settings.number(file.key("expert_count"), widths));
-    config["num_experts_per_tok"] = TRY(settings.number(file.key("expert_used_count"), widths));
-    config["moe_intermediate_size"] = TRY(settings.number(file.key("expert_feed_forward_length"), widths));
-    config["shared_expert_intermediate_size"] =
-        TRY(settings.number(file.key("expert_shared_feed_forward_length"), widths));
-    return Done{};
-}
-
-Status rename(GgufTranslation& file, const Layers& layers, const Json& config) {
+Status rename(GgufTranslation& file, const qwen::Layers& layers, const Json& config) {
     TRY(file.rename(outside, ""));
-    // Some files hold the vision tower as well.
-    TRY(file.rename_all("v.", "model.visual."));
-    TRY(file.rename_all("mm.", "model.visual.merger."));
-    const std::uint64_t head_width = config["head_dim"].get<std::uint64_t>();
-    const std::uint64_t queries = 2 * head_width * config["num_attention_heads"].get<std::uint64_t>(),
-                        keys = head_width * config["num_key_value_heads"].get<std::uint64_t>();
+    TRY(qwen::rename_vision(file));
     const auto rename_layer = [&](std::uint32_t block, const std::string& prefix, bool attends) -> Status {
-        TRY(file.rename_block(block, of_every_block, prefix));
-        if (!attends) return file.rename_block(block, of_delta_net, prefix);
-        TRY(file.rename_block(block, of_attention, prefix));
-        const std::string attention = prefix + "self_attn.";
-        const GgufTranslation::Part parts[] = {{attention + "q_proj.weight", queries},
-                                               {attention + "k_proj.weight", keys},
-                                               {attention + "v_proj.weight", keys}};
-        return file.split_rows(attention + "qkv_proj.weight", parts);
+        TRY(file.rename_block(block, of_norms, prefix));
+        return qwen::rename_layer(file, block, prefix, attends, config);
     };
     for (std::uint32_t i = 0; i < layers.trunk; ++i)
         TRY(rename_layer(i, "model.layers." + std::to_string(i) + ".", layers.attends[i]));
@@ -190,27 +44,14 @@ Status rename(GgufTranslation& file, const Layers& layers, const Json& config) {
 
 Result<Json> translate(GgufTranslation& file) {
     const ConfigReader& settings = file.settings();
+    const qwen::Layers layers = TRY(qwen::read_layers(file));
+    Json config = TRY(qwen::read_model(file, layers));
     const bool has_experts = settings.has(file.key("expert_count"));
-    const Layers layers = TRY(read_layers(file));
-    Json config = Json::object();
     config["model_type"] = has_experts ? "qwen3_5_moe_text" : "qwen3_5_text";
-    const auto embedding = TRY(file.shape("token_embd.weight"));
-    if (embedding.size() != 2) return fail(Fault::corrupt_file, "token_embd.weight is no matrix");
-    config["vocab_size"] = embedding[0];
-    config["hidden_size"] = TRY(settings.number(file.key("embedding_length"), {1, 1u << 20}));
-    config["num_hidden_layers"] = layers.trunk;
-    config["max_position_embeddings"] = TRY(settings.number(file.key("context_length"), token_counts));
-    Json kinds = Json::array();
-    for (const bool attends : layers.attends)
-        kinds.push_back(attends ? "full_attention" : "linear_attention");
-    config["layer_types"] = std::move(kinds);
-    config["tie_word_embeddings"] = !file.has("output.weight");
-    config["mtp_num_hidden_layers"] = layers.next_tokens;
-    config["eos_token_id"] = file.token("eos");
-    config["bos_token_id"] = file.token("bos");
-    TRY(read_attention(file, config));
-    TRY(read_delta_net(file, config));
-    TRY(read_feed_forward(file, config));
+    if (has_experts)
+        TRY(qwen::read_experts(file, layers, config));
+    else
+        config["intermediate_size"] = TRY(settings.number(file.key("feed_forward_length"), {1, 1u << 20}));
     TRY(rename(file, layers, config));
     return config;
 }

@@ -14,8 +14,14 @@ Result<std::unique_ptr<Drafter>> DraftHead::load(Weights& weights, const std::st
     head->shared_ = shared;
     head->token_norm_ = TRY(shifted_norm(weights, module + ".pre_fc_norm_embedding.weight", width, shift));
     head->stream_norm_ = TRY(shifted_norm(weights, module + ".pre_fc_norm_hidden.weight", n.wide(), shift));
-    head->of_token_ = TRY(weights.matrix(module + ".fc_embedding", width, width));
-    head->of_stream_ = TRY(weights.matrix(module + ".fc_hidden", width, width));
+    if (weights.has(module + ".fc.weight")) {
+        const auto both = TRY(weights.side_by_side(module + ".fc", width, width));
+        head->of_token_ = both[0];
+        head->of_stream_ = both[1];
+    } else {
+        head->of_token_ = TRY(weights.matrix(module + ".fc_embedding", width, width));
+        head->of_stream_ = TRY(weights.matrix(module + ".fc_hidden", width, width));
+    }
     Memories memories{.attention_before = place};
     head->layer_ = TRY(Layer::load(weights, module + ".layers.0", n, {.attends = true}, memories));
     head->shapes_ = memories.attention;

@@ -11,9 +11,13 @@ namespace {
 
 // What no published file says, and where a reader has to take something (docs/models.md lists it).
 constexpr std::uint32_t default_seed = 1234;  // of the hash's constants, where a file does not hold them
-constexpr float norm_shift = 1;               // norms are stored as w of (1 + w) by all hands, MLX's too
 
 constexpr WholeRange widths{1, 1u << 20}, counts{1, 4096}, head_widths{1, 1024};
+
+/// Norms are stored as w of (1 + w) by all hands, MLX's too, but in GGUF files.
+Result<float> norm_shift(const ConfigReader& text) {
+    return TRY(text.flag_or("norms_hold_one", false)) ? 0.0f : 1.0f;
+}
 
 Status refuse(const ConfigReader& where, std::string_view key, const std::string& why) {
     return fail(Fault::unsupported, where.field(key) + " " + why);
@@ -37,12 +41,14 @@ constexpr std::string_view known[] = {"attention_bias",
                                       "linear_num_key_heads",
                                       "linear_num_value_heads",
                                       "linear_value_head_dim",
+                                      "linear_value_heads_tiled",
                                       "make_ngram_vocab_size_divisible_by",
                                       "mlp_only_layers",
                                       "moe_intermediate_size",
                                       "ngram_size",
                                       "ngram_vocab_size_base",
                                       "norm_topk_prob",
+                                      "norms_hold_one",
                                       "num_experts",
                                       "num_experts_per_tok",
                                       "output_gate_type",
@@ -111,7 +117,7 @@ Result<SparseAttention::Numbers> read_attention(const ConfigReader& text, const 
     const double part = TRY(
         (rope.has("partial_rotary_factor") ? rope : text).real_or("partial_rotary_factor", 0.25, {0.0, 1.0}));
     a.rotary = std::uint32_t(a.head_width * part);
-    a.norm_shift = norm_shift;
+    a.norm_shift = TRY(norm_shift(text));
     n.index_heads = TRY(text.number_or("indexer_n_heads", 4, counts));
     n.index_width = TRY(text.number_or("indexer_head_dim", 128, head_widths));
     n.ratio = TRY(text.number_or("indexer_compress_ratio", 4, {1, 256}));
@@ -138,6 +144,7 @@ Result<DeltaNet::Numbers> read_delta_net(const ConfigReader& text) {
                .key_width = TRY(text.number_or("linear_key_head_dim", 128, head_widths)),
                .value_width = TRY(text.number_or("linear_value_head_dim", 128, head_widths)),
                .taps = TRY(text.number_or("linear_conv_kernel_dim", 4, {2, 8}))};
+    n.tiled = TRY(text.flag_or("linear_value_heads_tiled", false));
     if (n.shape.value_heads % n.shape.key_heads != 0)
         TRY(refuse(text, "linear_num_value_heads", "is no multiple of linear_num_key_heads"));
     // Where it is missing one reader takes silu and another a sigmoid: nothing is taken here.
@@ -187,13 +194,14 @@ Status read_ngrams(const ConfigReader& file, const ConfigReader& text, Numbers& 
     }
     if (layers.empty()) return Done{};
     NgramLayer::Numbers& own = n.ngrams;
-    own.ngrams = {.vocabulary = n.vocabulary,
-                  .order = TRY(text.number_or("ngram_size", 3, {2, 8})),
-                  .heads_of_order = TRY(text.number_or("heads_per_ngram", 8, {1, 64})),
-                  .least_size = TRY(text.number("ngram_vocab_size_base", {2, 1u << 31})),
-                  .rows_multiple = TRY(text.number_or("make_ngram_vocab_size_divisible_by", 128, counts)),
-                  .seed = TRY(text.number_or("seed", default_seed, {0, ~std::uint32_t{0}})),
-                  .module = 0};
+    own.ngrams = {
+        .vocabulary = n.vocabulary,
+        .order = TRY(text.number_or("ngram_size", 3, {2, 8})),
+        .heads_of_order = TRY(text.number_or("heads_per_ngram", 8, {1, 64})),
+        .least_size = TRY(text.number("ngram_vocab_size_base", {2, 1u << 31})),
+        .rows_multiple = TRY(text.number_or("make_ngram_vocab_size_divisible_by", 128, {1, 1u << 31})),
+        .seed = TRY(text.number_or("seed", default_seed, {0, ~std::uint32_t{0}})),
+        .module = 0};
     own.parts = TRY(text.number_or("split_ngram_parts", 512, counts));
     own.embedding = TRY(text.number_or("ple_embed_dim", n.width(), widths));
     own.width = n.width();
@@ -201,7 +209,7 @@ Status read_ngrams(const ConfigReader& file, const ConfigReader& text, Numbers& 
     own.taps = TRY(text.number_or("ple_conv_kernel_size", 4, {2, dilated_conv_most_taps}));
     own.reset = std::int32_t(TRY(read_reset(file, text, n.vocabulary)));
     own.epsilon = n.epsilon;
-    own.norm_shift = norm_shift;
+    own.norm_shift = TRY(norm_shift(text));
     if (own.embedding % own.ngrams.heads() != 0)
         return refuse(text, "ple_embed_dim", "is no multiple of (ngram_size - 1) times heads_per_ngram");
     return Done{};
@@ -241,7 +249,7 @@ Result<Numbers> read_numbers(const Json& config) {
                  .streams = TRY(text.number("hc_count", {2, 64})),
                  .rank = TRY(text.number("hc_lowrank", widths)),
                  .epsilon = n.epsilon,
-                 .norm_shift = norm_shift};
+                 .norm_shift = TRY(norm_shift(text))};
     if (n.streams.width > widths.most / n.streams.streams)
         TRY(refuse(text, "hc_count", "times hidden_size is more than " + std::to_string(widths.most)));
     n.attends = TRY(read_layer_kinds(text, n.layers));
