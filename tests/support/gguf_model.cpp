@@ -3,70 +3,24 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "support/gguf_conversion.h"
 
 namespace kapitsa {
 namespace {
 
-const Json& text_of(const Json& config) {
-    return config.contains("text_config") ? config["text_config"] : config;
-}
-std::uint32_t number(const Json& text, const char* key) { return text[key].get<std::uint32_t>(); }
-
-/// What becomes of a tensor's values or shape.
-enum class Change {
-    none,
-    add_one,     // norms that are stored as w of (1 + w)
-    decay,       // -exp(w)
-    taps,        // [channels, 1, taps] as [channels, taps]
-    drop_row,    // [1, n] as [n]
-    add_column,  // [n] as [n, 1]
-};
-struct Row {
-    const char *ours, *theirs;  // of a layer: behind its prefix
-    Change change = Change::none;
-};
-
-constexpr Row qwen_rows[] = {
-    {"embed_tokens.weight", "token_embd.weight"},
+constexpr Row own_rows_of_qwen3_5[] = {
     {"norm.weight", "output_norm.weight", Change::add_one},
-    {"lm_head.weight", "output.weight"},
     {"input_layernorm.weight", "attn_norm.weight", Change::add_one},
     {"post_attention_layernorm.weight", "post_attention_norm.weight", Change::add_one},
-    {"linear_attn.in_proj_qkv.weight", "attn_qkv.weight"},
-    {"linear_attn.in_proj_z.weight", "attn_gate.weight"},
-    {"linear_attn.in_proj_b.weight", "ssm_beta.weight"},
-    {"linear_attn.in_proj_a.weight", "ssm_alpha.weight"},
-    {"linear_attn.conv1d.weight", "ssm_conv1d.weight", Change::taps},
-    {"linear_attn.A_log", "ssm_a", Change::decay},
-    {"linear_attn.dt_bias", "ssm_dt.bias"},
-    {"linear_attn.norm.weight", "ssm_norm.weight"},
-    {"linear_attn.out_proj.weight", "ssm_out.weight"},
-    {"self_attn.q_proj.weight", "attn_q.weight"},
-    {"self_attn.k_proj.weight", "attn_k.weight"},
-    {"self_attn.v_proj.weight", "attn_v.weight"},
-    {"self_attn.o_proj.weight", "attn_output.weight"},
-    {"self_attn.q_norm.weight", "attn_q_norm.weight", Change::add_one},
-    {"self_attn.k_norm.weight", "attn_k_norm.weight", Change::add_one},
-    {"mlp.gate_proj.weight", "ffn_gate.weight"},
-    {"mlp.up_proj.weight", "ffn_up.weight"},
-    {"mlp.down_proj.weight", "ffn_down.weight"},
-    {"mlp.gate.weight", "ffn_gate_inp.weight"},
-    {"mlp.experts.gate_proj", "ffn_gate_exps.weight"},
-    {"mlp.experts.up_proj", "ffn_up_exps.weight"},
-    {"mlp.experts.down_proj", "ffn_down_exps.weight"},
-    {"mlp.shared_expert.gate_proj.weight", "ffn_gate_shexp.weight"},
-    {"mlp.shared_expert.up_proj.weight", "ffn_up_shexp.weight"},
-    {"mlp.shared_expert.down_proj.weight", "ffn_down_shexp.weight"},
-    {"mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight", Change::drop_row},
     {"mtp.fc.weight", "nextn.eh_proj.weight"},
     {"mtp.pre_fc_norm_embedding.weight", "nextn.enorm.weight", Change::add_one},
     {"mtp.pre_fc_norm_hidden.weight", "nextn.hnorm.weight", Change::add_one},
     {"mtp.norm.weight", "nextn.shared_head_norm.weight", Change::add_one},
 };
+constexpr auto qwen_rows = joined(rows_of_qwen, own_rows_of_qwen3_5);
 
 constexpr Row nemotron_rows[] = {
     {"embeddings.weight", "token_embd.weight"},
@@ -101,66 +55,15 @@ constexpr Row nemotron_rows[] = {
     {"final_layernorm.weight", "nextn.shared_head_norm.weight"},
 };
 
-using Tensors = std::vector<std::pair<std::string, Array<float>>>;
-
-/// Behind the first of these prefixes that it has.
-std::string without(std::string name, std::initializer_list<std::string_view> prefixes) {
-    for (const std::string_view prefix : prefixes)
-        if (name.starts_with(prefix)) return name.substr(prefix.size());
-    return name;
+void expert_settings(GgufWriter& writer, const Json& text, const std::string& name) {
+    const auto set = [&](const char* key, std::uint32_t value) { writer.number(name + "." + key, value); };
+    set("expert_count", number(text, "num_experts"));
+    set("expert_used_count", number(text, "num_experts_per_tok"));
+    set("expert_feed_forward_length", number(text, "moe_intermediate_size"));
+    set("expert_shared_feed_forward_length", number(text, "shared_expert_intermediate_size"));
 }
 
-/// Splits "layers.3.rest" in "blk.3." and "rest".
-std::pair<std::string, std::string> block_of(const std::string& local, std::uint32_t first) {
-    if (!local.starts_with("layers.")) return {"", local};
-    const std::size_t dot = local.find('.', 7);
-    return {"blk." + std::to_string(std::stoul(local.substr(7)) + first) + ".", local.substr(dot + 1)};
-}
-
-void apply(Change change, Array<float>& tensor) {
-    for (float& value : tensor.values) {
-        if (change == Change::add_one) value += 1.0f;
-        if (change == Change::decay) value = -std::exp(value);
-    }
-    if (change == Change::taps) tensor.shape.erase(tensor.shape.begin() + 1);
-    if (change == Change::drop_row) tensor.shape.erase(tensor.shape.begin());
-    if (change == Change::add_column) tensor.shape.push_back(1);
-}
-
-/// What of each tensor is written, and in which type.
-class Converter {
-public:
-    Converter(GgufWriter& writer, std::span<const Row> rows, ElementType type,
-              std::optional<ElementType> rounded)
-        : writer_(writer), rows_(rows), type_(type), rounded_(rounded) {}
-
-    void add(const std::string& block, const std::string& local, Array<float> tensor) {
-        const auto row = std::ranges::find(rows_, local, &Row::ours);
-        if (row == rows_.end()) return;  // a part that converters drop
-        apply(row->change, tensor);
-        const bool is_matrix = tensor.shape.size() >= 2 && row->change == Change::none;
-        const bool fits = is_matrix && tensor.shape.back() % element_form(type_).values == 0;
-        if (fits && rounded_) tensor.values = rounded_to(*rounded_, tensor.values);
-        writer_.floats(block + row->theirs, fits ? type_ : ElementType::f32, tensor.shape, tensor.values);
-    }
-
-private:
-    GgufWriter& writer_;
-    std::span<const Row> rows_;
-    ElementType type_;
-    std::optional<ElementType> rounded_;
-};
-
-/// One half of the rows of each expert.
-Array<float> half_of(const Array<float>& both, std::size_t half) {
-    Array<float> part{{}, {both.shape[0], both.shape[1] / 2, both.shape[2]}};
-    const std::size_t each = both.shape[1] * both.shape[2];
-    for (std::size_t expert = 0; expert < both.shape[0]; ++expert) {
-        const auto from = both.values.begin() + std::ptrdiff_t(expert * each + half * each / 2);
-        part.values.insert(part.values.end(), from, from + std::ptrdiff_t(each / 2));
-    }
-    return part;
-}
+}  // namespace
 
 void qwen_settings(GgufWriter& writer, const Json& text, const std::string& name) {
     const auto set = [&](const char* key, std::uint32_t value) { writer.number(name + "." + key, value); };
@@ -187,15 +90,16 @@ void qwen_settings(GgufWriter& writer, const Json& text, const std::string& name
     auto sections = rope["mrope_section"].get<std::vector<std::int32_t>>();
     sections.push_back(0);
     writer.numbers(name + ".rope.dimension_sections", sections);
-    if (!text.contains("num_experts"))
-        return void(set("feed_forward_length", number(text, "intermediate_size")));
-    set("expert_count", number(text, "num_experts"));
-    set("expert_used_count", number(text, "num_experts_per_tok"));
-    set("expert_feed_forward_length", number(text, "moe_intermediate_size"));
-    set("expert_shared_feed_forward_length", number(text, "shared_expert_intermediate_size"));
+    if (text.contains("num_experts"))
+        expert_settings(writer, text, name);
+    else
+        set("feed_forward_length", number(text, "intermediate_size"));
 }
 
-void convert_qwen(GgufWriter& writer, Converter& converter, const Json& config, Tensors tensors) {
+namespace {
+
+void convert_qwen(Converter& converter, const Json& config, Tensors tensors, const std::string&) {
+    GgufWriter& writer = converter.writer();
     const Json& text = text_of(config);
     const std::string name = text.contains("num_experts") ? "qwen35moe" : "qwen35";
     writer.text("general.architecture", name);
@@ -260,32 +164,8 @@ void nemotron_settings(GgufWriter& writer, const Json& text, const std::string& 
     if (text.contains("moe_latent_size")) set("moe_latent_size", number(text, "moe_latent_size"));
 }
 
-/// Experts one by one become one tensor a layer.
-Tensors stacked(Tensors tensors) {
-    std::map<std::string, std::map<std::size_t, Array<float>>> stacks;
-    Tensors all;
-    for (auto& [name, tensor] : tensors) {
-        const std::size_t at = name.find(".experts.");
-        if (at == name.npos) {
-            all.emplace_back(name, std::move(tensor));
-            continue;
-        }
-        const std::size_t begin = at + 9, end = name.find('.', begin);
-        std::string stack = name.substr(0, begin) + name.substr(end + 1);
-        stack.resize(stack.size() - std::string_view(".weight").size());
-        stacks[stack][std::stoul(name.substr(begin, end - begin))] = std::move(tensor);
-    }
-    for (const auto& [name, experts] : stacks) {
-        const Array<float>& first = experts.begin()->second;
-        Array<float> stack{{}, {experts.size(), first.shape[0], first.shape[1]}};
-        for (const auto& [number, expert] : experts)
-            stack.values.insert(stack.values.end(), expert.values.begin(), expert.values.end());
-        all.emplace_back(name, std::move(stack));
-    }
-    return all;
-}
-
-void convert_nemotron(GgufWriter& writer, Converter& converter, const Json& config, Tensors tensors) {
+void convert_nemotron(Converter& converter, const Json& config, Tensors tensors, const std::string&) {
+    GgufWriter& writer = converter.writer();
     const std::string name = config.contains("n_routed_experts") ? "nemotron_h_moe" : "nemotron_h";
     writer.text("general.architecture", name);
     nemotron_settings(writer, config, name);
@@ -302,6 +182,17 @@ void convert_nemotron(GgufWriter& writer, Converter& converter, const Json& conf
             converter.add(own, local, std::move(tensor));
         }
     }
+}
+
+constexpr Conversion qwen3_5_conversion{qwen_rows, convert_qwen},
+    nemotron_h_conversion{nemotron_rows, convert_nemotron};
+
+const Conversion& conversion_of(const std::string& model_type) {
+    if (model_type == "nemotron_h") return nemotron_h_conversion;
+    if (model_type == "qwen4_exp") return qwen4_exp_conversion;
+    if (model_type == "dory") return dory_conversion;
+    if (model_type == "flint") return flint_conversion;
+    return qwen3_5_conversion;
 }
 
 }  // namespace
@@ -354,10 +245,10 @@ std::vector<std::pair<std::string, Array<float>>> tensors_of(const std::string& 
 
 GgufWriter gguf_of(const std::string& folder, ElementType type, std::optional<ElementType> rounded) {
     const Json config = read_golden_json(folder + "/config.json");
-    const bool is_nemotron = config["model_type"] == "nemotron_h";
+    const Conversion& conversion = conversion_of(config["model_type"]);
     GgufWriter writer;
-    Converter converter(writer, is_nemotron ? std::span<const Row>(nemotron_rows) : qwen_rows, type, rounded);
-    (is_nemotron ? convert_nemotron : convert_qwen)(writer, converter, config, tensors_of(folder));
+    Converter converter(writer, conversion.rows, type, rounded);
+    conversion.convert(converter, config, tensors_of(folder), folder);
     return writer;
 }
 

@@ -125,6 +125,11 @@ GgufWriter& GgufWriter::numbers(const std::string& key, const std::vector<std::i
     for (const std::int32_t value : values) bytes += raw(value);
     return add(key, std::move(bytes));
 }
+GgufWriter& GgufWriter::long_numbers(const std::string& key, const std::vector<std::int64_t>& values) {
+    std::string bytes = list_head(GgufType::u64, values.size());
+    for (const std::int64_t value : values) bytes += raw(value);
+    return add(key, std::move(bytes));
+}
 GgufWriter& GgufWriter::flags(const std::string& key, const std::vector<bool>& values) {
     std::string bytes = list_head(GgufType::boolean, values.size());
     for (const bool value : values) bytes += raw(std::uint8_t(value));

@@ -21,6 +21,7 @@ public:
     GgufWriter& flag(const std::string& key, bool value);
     GgufWriter& texts(const std::string& key, const std::vector<std::string>& values);
     GgufWriter& numbers(const std::string& key, const std::vector<std::int32_t>& values);
+    GgufWriter& long_numbers(const std::string& key, const std::vector<std::int64_t>& values);  // as U64
     GgufWriter& flags(const std::string& key, const std::vector<bool>& values);
     void remove(const std::string& key);
 
