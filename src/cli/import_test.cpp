@@ -92,6 +92,16 @@ TEST_F(Import, TheBuiltInModelKeepsItsNameAndItsPlace) {
     EXPECT_THAT(removed.error().message, HasSubstr("built-in model"));
 }
 
+TEST_F(Import, AModelThatWasReferredToAndIsGoneIsNamedWithTheNextStep) {
+    fs::create_directories(models_ / "moved");
+    fs::create_symlink(downloads_ / "moved.gguf", models_ / "moved/moved.gguf");
+    const auto found = find_model("moved");
+    ASSERT_TRUE(found) << found.error().message;
+    EXPECT_EQ(lost_file(*found), (downloads_ / "moved.gguf").string());
+    model().write((downloads_ / "moved.gguf").string());
+    EXPECT_EQ(lost_file(*found), "");
+}
+
 TEST_F(Import, PartsStayTogether) {
     model().write_parts((downloads_ / "cut").string(), 3);
     ASSERT_EQ(run({"import", (downloads_ / "cut-00002-of-00003.gguf").c_str()}), 0);

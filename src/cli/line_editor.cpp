@@ -2,6 +2,7 @@
 
 #include <histedit.h>
 #include <langinfo.h>
+#include <unistd.h>
 
 #include <clocale>
 #include <csignal>
@@ -144,11 +145,23 @@ LineEditor::~LineEditor() {
     ::history_end(impl_->history);
 }
 
+LineEditor::Silence::Silence() {
+    if (::tcgetattr(STDIN_FILENO, &before_) != 0) return;
+    termios silent = before_;
+    silent.c_lflag &= ~tcflag_t(ECHO | ICANON);
+    set_ = ::tcsetattr(STDIN_FILENO, TCSADRAIN, &silent) == 0;
+}
+
+LineEditor::Silence::~Silence() {
+    if (set_) ::tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
+}
+
 LineEditor::Input LineEditor::Impl::read_line(const char* shown) {
     prompt = shown;
     interrupted = false;
     // libedit takes the terminal over only once the prompt is out: a Ctrl-C in between would be a signal.
     el_set(editor, EL_PREP_TERM, 1);
+    el_resize(editor);  // it hears of the window's size only while a line is edited
     int bytes = 0;
     const char* line = el_gets(editor, &bytes);
     if (!line || bytes <= 0) {

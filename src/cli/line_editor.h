@@ -2,6 +2,8 @@
 // paste stays one text, whatever lines it has: the terminal is asked to say where it begins and ends.
 #pragma once
 
+#include <termios.h>
+
 #include <memory>
 #include <string>
 
@@ -18,6 +20,20 @@ public:
     /// written is no reason not to talk.
     explicit LineEditor(std::string history_file);
     ~LineEditor();
+
+    /// While one lives, what is typed is not shown, and waits as it is for the next read(): Ctrl-D, too.
+    /// Ctrl-C and Ctrl-Z are signals.
+    class Silence {
+    public:
+        Silence();
+        ~Silence();
+        Silence(const Silence&) = delete;
+        Silence& operator=(const Silence&) = delete;
+
+    private:
+        termios before_{};
+        bool set_ = false;
+    };
 
     /// Has the lines that were pasted, or begun with Alt-Enter or after a backslash.
     Input read();

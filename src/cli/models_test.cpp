@@ -71,11 +71,15 @@ TEST_F(Models, APathIsThatFolderHoweverItIsWritten) {
     }
 }
 
-TEST_F(Models, TinyOfTheModelsFolderGoesBeforeTheBuiltInOne) {
-    EXPECT_TRUE(find_model("tiny")->built_in);
+TEST_F(Models, TinyIsTheBuiltInModelAndAnotherOfThatNameIsReachedByItsPath) {
     add("tiny");
-    EXPECT_FALSE(find_model("tiny")->built_in);
+    EXPECT_TRUE(find_model("tiny")->built_in);
     EXPECT_TRUE(find_model("")->built_in);
+    const std::string other = (root_ / "tiny").string();
+    EXPECT_FALSE(find_model(other)->built_in);
+    const auto models = all_models();
+    ASSERT_EQ(models.size(), 2u);
+    EXPECT_EQ(models[1].name, other);
 }
 
 TEST_F(Models, WhatIsNotThereIsNamedWithTheNextStep) {

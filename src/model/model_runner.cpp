@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "kernels/all.h"
 
 namespace kapitsa {
@@ -37,7 +38,8 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::load(const Checkpoint& checkpo
     auto runner = std::make_unique<ModelRunner>();
     const Architecture* architecture = TRY(find_architecture(*checkpoint.config));
     runner->backend_ = TRY(open_backend(options.backend, {.threads = options.threads}));
-    Weights weights = TRY(Weights::of(checkpoint, *runner->backend_));
+    runner->experts_ = std::make_unique<ExpertMemory>(checkpoint.files);
+    Weights weights = TRY(Weights::of(checkpoint, *runner->backend_, runner->experts_.get()));
     runner->model_ = TRY(architecture->load(*checkpoint.config, weights));
     const ModelShape& shape = runner->model_->shape();
     if (options.drafter) runner->drafter_ = TRY(runner->model_->load_drafter(weights));
@@ -59,6 +61,7 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::load(const Checkpoint& checkpo
                      .decode_bytes = shape.decode_bytes};
     runner->taps_.layers = std::move(taps);
     TRY(runner->allocate(options));
+    TRY(runner->place_experts(options));
     return runner;
 }
 
@@ -149,6 +152,36 @@ Status ModelRunner::rehearse() {
     return Done{};
 }
 
+Status ModelRunner::place_experts(const RunnerOptions& options) {
+    const std::uint64_t bytes = options.expert_bytes.value_or(room_for_experts());
+    if (bytes == 0) return Done{};
+    if (experts_->bytes() == 0)
+        return fail(Fault::invalid_input,
+                    "this model has no experts that could stay in their files: leave --expert-memory out");
+    if (!backend_->device().shares_host_memory)
+        return fail(Fault::unsupported,
+                    "experts that stay in their files need a backend that shares the "
+                    "machine's memory: leave --expert-memory out");
+    ExpertMemory::Options wanted;
+    wanted.bytes = bytes;
+    TRY(experts_->start(std::move(wanted)));
+    info_.expert_bytes = experts_->usable_bytes();
+    log_info("experts have " + mebibytes(info_.expert_bytes) + " of memory, and " +
+             mebibytes(experts_->bytes()) + " stay in their files (--expert-memory)");
+    return Done{};
+}
+
+/// 0: all have room, or the system does not say how much there is.
+std::uint64_t ModelRunner::room_for_experts() const {
+    const std::uint64_t available = machine_memory().available / 10 * 9;
+    std::uint64_t rest =
+        scratch_bytes_ + info_.weight_bytes - std::min(info_.weight_bytes, experts_->bytes());
+    for (const AttentionMemory& layer : memory_.attention)
+        rest += 2 * std::uint64_t(info_.pages) * layer.shape.page_floats() * sizeof(float);
+    if (available == 0 || experts_->bytes() == 0 || rest + experts_->bytes() <= available) return 0;
+    return std::max(experts_->least_bytes(), available - std::min(available, rest));
+}
+
 Status ModelRunner::reset(std::uint32_t sequence) {
     CHECK(sequence < info_.sequences);
     for (const RecurrentMemory& layer : memory_.recurrent) {
@@ -192,7 +225,7 @@ Result<std::span<float>> ModelRunner::forward(const Step& step) {
     check(step);
     const Batch batch = writer_->write(step, drafts_);
     last_rows_ = batch.rows;
-    Recorder r(*backend_, scratch_, scratch_bytes_);
+    Recorder r(*backend_, scratch_, scratch_bytes_, experts());
     const Tensor logits = model_->forward(batch, memory_, taps_, r);
     return read_logits(logits);
 }
@@ -217,7 +250,7 @@ Result<std::span<float>> ModelRunner::draft(const Step& step, Streams streams,
     const Batch batch = writer_->write(step, none);
     backend_->write(picked_, std::as_bytes(from));
     drafted_rows_ = batch.rows;
-    Recorder r(*backend_, scratch_, scratch_bytes_);
+    Recorder r(*backend_, scratch_, scratch_bytes_, experts());
     return read_logits(drafter_->forward(batch, {rows, picked_}, drafted_, memory_, r));
 }
 
@@ -231,7 +264,7 @@ Status ModelRunner::commit(std::uint32_t sequence, std::span<const std::uint32_t
     const auto draft = std::ranges::find(drafts_, sequence, &DraftSegment::sequence);
     CHECK(draft != drafts_.end());
     const CommitBatch batch = writer_->write_commit(*draft, path);
-    Recorder r(*backend_, scratch_, scratch_bytes_);
+    Recorder r(*backend_, scratch_, scratch_bytes_, experts());
     model_->commit(batch, memory_, r);
     for (const AttentionMemory& layer : memory_.attention)
         r.launch(move_tokens_f32,

@@ -138,6 +138,12 @@ void Recorder::multiply_experts_into(std::span<const ExpertWeights* const> weigh
                 set_part(args.matrix.parts[i - begin], one.rows, one.columns, x, y[i]);
                 args.experts[i - begin] = in<typename Args::Part>(weights[i]->parts);
             }
+            if (experts_) {
+                std::array<std::uint32_t, multiply_parts> stacks{};
+                for (std::size_t i = begin; i < end; ++i) stacks[i - begin] = weights[i]->stack;
+                experts_->before_launch(backend_, std::span(stacks).first(end - begin), groups.address,
+                                        groups.count);
+            }
             launch(product.of_experts, args);
         });
     }

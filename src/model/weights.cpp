@@ -16,11 +16,13 @@ bool belongs_to_cache(std::string_view name) {
 
 }  // namespace
 
-Result<Weights> Weights::of(const Checkpoint& checkpoint, Backend& backend) {
+Result<Weights> Weights::of(const Checkpoint& checkpoint, Backend& backend, ExpertMemory* experts) {
     Quantization by_mlx = TRY(Quantization::read(*checkpoint.config));
     QuantizedLayers by_others =
         TRY(QuantizedLayers::read(*checkpoint.config, checkpoint.hf_quant_config.get()));
-    return Weights(checkpoint, backend, std::move(by_mlx), std::move(by_others));
+    Weights weights(checkpoint, backend, std::move(by_mlx), std::move(by_others));
+    weights.experts_ = experts;
+    return weights;
 }
 
 std::vector<std::uint64_t> Weights::shape(std::string_view tensor) const {
@@ -64,9 +66,10 @@ Result<std::vector<Weight>> Weights::stack(const std::string& module, std::uint3
     return each;
 }
 
-Result<ExpertWeights> Weights::experts(std::span<const Weight> matrices) {
+Result<ExpertWeights> Weights::experts(const std::string& layer, std::span<const Weight> matrices) {
     CHECK(!matrices.empty());
-    ExpertWeights weights{.one = matrices.front(), .experts = std::uint32_t(matrices.size()), .parts = {}};
+    ExpertWeights weights{
+        .one = matrices.front(), .experts = std::uint32_t(matrices.size()), .parts = {}, .stack = 0};
     for (const Weight& matrix : matrices)
         if (!matrix.alike(weights.one))
             return fail(Fault::unsupported, "the experts of a layer are not all stored in the same form; " +
@@ -82,6 +85,8 @@ Result<ExpertWeights> Weights::experts(std::span<const Weight> matrices) {
     });
     weights.parts = TRY(backend_->allocate(parts.size()));
     backend_->write(weights.parts, parts);
+    if (experts_)
+        weights.stack = experts_->add(layer, matrices, weights.parts, parts.size() / matrices.size());
     return weights;
 }
 

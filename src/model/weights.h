@@ -16,13 +16,16 @@
 #include "formats/quantization.h"
 #include "formats/quantized_layers.h"
 #include "model/entries.h"
+#include "model/expert_memory.h"
 
 namespace kapitsa {
 
 class Weights {
 public:
-    /// Both must outlive this; `checkpoint` must outlive what runs on the weights.
-    static Result<Weights> of(const Checkpoint& checkpoint, Backend& backend);
+    /// All must outlive this; `checkpoint` must outlive what runs on the weights. `experts` is told of all
+    /// matrices of experts; null: nobody is.
+    static Result<Weights> of(const Checkpoint& checkpoint, Backend& backend,
+                              ExpertMemory* experts = nullptr);
 
     bool has(std::string_view tensor) const { return checkpoint_->tensors.contains(std::string(tensor)); }
     /// The shape of a tensor that is there; empty otherwise.
@@ -34,8 +37,8 @@ public:
     /// itself. @return by expert
     Result<std::vector<Weight>> stack(const std::string& module, std::uint32_t experts, std::uint32_t rows,
                                       std::uint32_t columns);
-    /// Makes a value of the matrices of a layer's experts, which are not copied.
-    Result<ExpertWeights> experts(std::span<const Weight> matrices);
+    /// Makes a value of one kind of matrix of the experts of `layer`. They are not copied.
+    Result<ExpertWeights> experts(const std::string& layer, std::span<const Weight> matrices);
     /// A tensor as floats on the host, for vectors that are prepared once.
     Result<std::vector<float>> floats(const std::string& tensor, const std::vector<std::uint64_t>& shape);
     /// exp(w) of a tensor. Some files store -exp(w) in its place, and then nothing is rounded twice.
@@ -100,6 +103,7 @@ private:
 
     const Checkpoint* checkpoint_;
     Backend* backend_;
+    ExpertMemory* experts_ = nullptr;
     Quantization quantization_;
     QuantizedLayers layers_;
     std::unordered_set<std::string> taken_;

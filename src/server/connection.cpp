@@ -209,6 +209,8 @@ asio::awaitable<bool> Connection::carry(Answer& answer, const HttpRequest& reque
             well = co_await respond(request, response, keep_alive && !flooded_);
         }
     }
+    if (!well && !stopping_)
+        log_info(request.method + " " + excerpt(request.path) + ": the client left before the end");
     co_await unwatch();
     lingering_ = well && flooded_ && !peer_gone_;
     co_return (well && keep_alive && !peer_gone_ && !flooded_);
@@ -244,7 +246,9 @@ asio::awaitable<bool> Connection::respond(const HttpRequest& request, const Http
     auto headers = cors_headers(setup_->access, request);
     headers.insert(headers.end(), response.headers.begin(), response.headers.end());
     headers.emplace_back("x-request-id", random_id("req_"));
-    log_info(excerpt(request.method) + " " + excerpt(request.path) + " " + std::to_string(response.status));
+    const std::string asked =
+        request.path.empty() ? "what is no request" : excerpt(request.method) + " " + excerpt(request.path);
+    log_info(asked + " " + std::to_string(response.status));
     std::string bytes =
         response_head(response.status, response.content_type, static_cast<std::int64_t>(response.body.size()),
                       keep_alive && !stopping_, headers);

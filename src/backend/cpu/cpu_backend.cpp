@@ -46,6 +46,18 @@ const std::unordered_map<std::string_view, const Native*>& natives() {
     return table;
 }
 
+/// Work of the host as a launch of one unit: the worker that takes it does it.
+struct alignas(16) Call {
+    HostWork* work;
+    std::size_t bytes;  // of its arguments, which follow
+};
+constexpr Native host_call{
+    "", [](const void*) -> std::uint32_t { return 1; },
+    [](const void* args, std::uint32_t, std::uint32_t, Scratch&) {
+        const auto* call = static_cast<const Call*>(args);
+        call->work->between_launches({reinterpret_cast<const std::byte*>(call + 1), call->bytes});
+    }};
+
 /// Zeroed memory straight from the system: a page costs nothing until it is touched.
 class Mapping {
 public:
@@ -134,12 +146,25 @@ private:
         CHECK(found != natives().end());
         const std::uint32_t units = found->second->units(args.data());
         if (units == 0) return;
-        const std::size_t at = args_.size();
-        args_.resize(at + (args.size() + 15) / 16 * 16);
-        std::memcpy(args_.data() + at, args.data(), args.size());
+        const std::size_t at = keep(args);
         // Several shares a worker, so that one that was held up does not hold up all.
         const std::uint32_t share = std::max(1u, units / (pool_.workers() * 4));
         tape_.push_back({found->second, at, units, share});
+    }
+
+    void record_call(HostWork& work, Bytes args) override {
+        const Call call{&work, args.size()};
+        const std::size_t at = keep(std::as_bytes(std::span(&call, 1)));
+        keep(args);
+        tape_.push_back({&host_call, at, 1, 1});
+    }
+
+    /// @return where they lie in args_
+    std::size_t keep(Bytes args) {
+        const std::size_t at = args_.size();
+        args_.resize(at + (args.size() + 15) / 16 * 16);
+        std::memcpy(args_.data() + at, args.data(), args.size());
+        return at;
     }
 
     /// A launch begins when all units of the one before are done, whoever did them: a worker that the system
