@@ -52,7 +52,7 @@ public:
     };
     Scope scope() { return Scope(*this); }
 
-    /// [batch.rows, table.columns]
+    /// [batch.rows, table.columns], given rows included.
     Tensor embed(const Weight& table, const Batch& batch);
     Tensor rms_norm(Tensor x, Tensor weight, float epsilon);
     /// Of the rows of a list alone.
