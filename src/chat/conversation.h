@@ -26,10 +26,10 @@ struct MessageImage {
 struct Message {
     std::string role;  // "system", "user", "assistant", "tool"
     std::string content = {};
-    std::vector<MessageImage> images = {};      // by place
     std::optional<std::string> reasoning = {};  // of an assistant
     std::vector<ToolCall> calls = {};           // of an assistant
     std::string call_id = {};                   // of a tool: which call it answers
+    std::vector<MessageImage> images = {};      // by place
 };
 
 struct Conversation {

@@ -125,8 +125,7 @@ constexpr std::string_view toy_template =
     "{%- if tools %}{{- 'tools\\n' }}{%- endif %}{{- 'assistant: ' }}"
     "{%- if enable_thinking %}{{- '<think>\\n' }}{%- endif %}";
 
-inline std::unique_ptr<ModelService> toy_service(const std::shared_ptr<Script>& script,
-                                                 Sight sight = Sight("the model has no vision tower"),
+inline std::unique_ptr<ModelService> toy_service(const std::shared_ptr<Script>& script, Sight sight = {},
                                                  std::string_view source = toy_template) {
     auto chat_template = ChatTemplate::parse(source);
     EXPECT_TRUE(chat_template) << chat_template.error().message;

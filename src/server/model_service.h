@@ -58,7 +58,7 @@ public:
         ReplyFormat format;
         Sampling sampling;
         std::vector<Token> stop_tokens;
-        Sight sight;
+        Sight sight{};
         std::unique_ptr<Engine> engine;
     };
 

@@ -16,10 +16,11 @@ namespace kapitsa {
 
 class Sight {
 public:
+    Sight() = default;
     /// Blind, for a reason that goes behind "an image, and".
     explicit Sight(std::string blind_because) : blind_because_(std::move(blind_because)) {}
     Sight(const Preprocessor& preprocessor, Token pad, std::uint32_t patches_most)
-        : preprocessor_(preprocessor), pad_(pad), patches_most_(patches_most) {}
+        : blind_because_(), preprocessor_(preprocessor), pad_(pad), patches_most_(patches_most) {}
     /// What the files say, for the model that was made of them. Blind where they do not say enough.
     static Sight of(const Checkpoint& checkpoint, const RunnerInfo& info);
 
@@ -37,7 +38,7 @@ public:
                                              std::vector<std::shared_ptr<const Picture>> pictures) const;
 
 private:
-    std::string blind_because_;
+    std::string blind_because_ = "the model has no vision tower";
     Preprocessor preprocessor_;
     Token pad_ = 0;
     std::uint32_t patches_most_ = 0;
