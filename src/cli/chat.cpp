@@ -173,6 +173,12 @@ void attach(const std::string& path, Session& session) {
     print(shown ? path + " goes with the next question.\n" : shown.error().message + "\n");
 }
 
+std::string trimmed(const std::string& text) {
+    constexpr const char* blanks = " \t\n";
+    const auto begin = text.find_first_not_of(blanks);
+    return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
 /// Does what a line like "/new" says. @return false: it is a question.
 bool obeys(const std::string& line, Session& session) {
     constexpr std::string_view image = "/image ";
@@ -197,7 +203,8 @@ Status converse(Session& session, const std::string& model) {
     for (;;) {
         const auto input = editor.read();
         if (input.kind == LineEditor::Input::Kind::end) return Done{};
-        const bool blank = is_blank(input.text);
+        const std::string line = trimmed(input.text);
+        const bool blank = line.empty();
         if (input.kind == LineEditor::Input::Kind::interrupted) {
             if (blank && once) return Done{};
             if (blank) print("(Ctrl-C once more leaves, as Ctrl-D does)\n");
@@ -205,8 +212,8 @@ Status converse(Session& session, const std::string& model) {
             continue;
         }
         once = false;
-        if (input.text == "/quit" || input.text == "/exit") return Done{};
-        if (blank || obeys(input.text, session)) continue;
+        if (line == "/quit" || line == "/exit") return Done{};
+        if (blank || obeys(line, session)) continue;
         const LineEditor::Silence while_it_answers;
         if (const auto asked = session.ask(input.text); !asked) {
             if (asked.error().fault == Fault::device) return asked;

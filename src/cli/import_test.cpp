@@ -82,6 +82,16 @@ TEST_F(Import, AFileIsLinkedFoundAndRemovedWithoutTouchingTheOriginal) {
     EXPECT_EQ(run({"rm", "some-model"}), exit_code(Fault::invalid_input));
 }
 
+TEST_F(Import, RmRemovesWhatImportMadeAndNothingElse) {
+    const std::string file = (downloads_ / "a.gguf").string();
+    model().write(file);
+    ASSERT_EQ(run({"import", file.c_str()}), 0);
+    write(models_ / "a/thesis.txt", "years of work");
+    EXPECT_EQ(run({"rm", "a"}), 0);
+    EXPECT_FALSE(find_model("a"));
+    EXPECT_TRUE(fs::exists(models_ / "a/thesis.txt"));
+}
+
 TEST_F(Import, TheBuiltInModelKeepsItsNameAndItsPlace) {
     const std::string file = (downloads_ / "a.gguf").string();
     model().write(file);

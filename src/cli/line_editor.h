@@ -16,7 +16,7 @@ public:
         std::string text = {};                            // without the last newline; what Ctrl-C gave up
     };
 
-    /// `history_file`: read now, written by the destructor; "" keeps none. A history that cannot be read or
+    /// `history_file`: read now, written at every question; "" keeps none. A history that cannot be read or
     /// written is no reason not to talk.
     explicit LineEditor(std::string history_file);
     ~LineEditor();

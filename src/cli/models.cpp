@@ -103,7 +103,7 @@ Result<ModelFolder> find_model(std::string_view wanted) {
     const bool there = fs::exists(status), is_name = wanted.find('/') == wanted.npos;
     if (fs::is_directory(status)) {
         if (auto model = look_at(path)) return *model;
-        return no_model(path, "has no config.json that can be read");
+        if (!is_name) return no_model(path, "has no config.json that can be read");
     }
     if (auto model = there ? gguf_model(path.string()) : std::nullopt) return *model;
     if (is_name && wanted == built_in_name) return built_in_model();
@@ -112,6 +112,7 @@ Result<ModelFolder> find_model(std::string_view wanted) {
     for (const std::string& file : is_name ? gguf_models_in(models_folder()) : std::vector<std::string>())
         if (gguf_name(file) == wanted)
             if (auto model = gguf_model(file)) return *model;
+    if (fs::is_directory(status)) return no_model(path, "has no config.json that can be read");
     if (there) return no_model(path, "is a file and no folder, and does not begin as GGUF files do");
     if (!is_name && failed && status.type() != fs::file_type::not_found)
         return no_model(path, "cannot be looked at (" + failed.message() + ")");

@@ -12,6 +12,7 @@ struct Batch {
     std::uint32_t rows = 0;
     Address tokens;     // int [rows]
     Address parents;    // int [rows]
+    Address depths;     // uint [rows] how many tokens stand before the row on its own path
     Address positions;  // uint [rows, position_axes] for the rotation, see model/positions.h
     Address sequences;  // uint [rows]
     Address slots;      // uint [rows] where the row's keys and values go: page * page_tokens + place

@@ -43,7 +43,7 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::load(const Checkpoint& checkpo
     runner->model_ = TRY(architecture->load(*checkpoint.config, weights));
     const ModelShape& shape = runner->model_->shape();
     if (options.drafter) runner->drafter_ = TRY(runner->model_->load_drafter(weights));
-    if (runner->drafter_) taps.push_back(shape.layers);  // what it reads: the output of the final norm
+    if (runner->drafter_) taps.push_back(shape.layers);  // what it reads
     constexpr std::uint32_t default_context = 32768;
     if (options.context > shape.context)
         return fail(Fault::invalid_input, "a context of " + std::to_string(options.context) +
@@ -72,7 +72,10 @@ Status ModelRunner::allocate(const RunnerOptions& options) {
     TRY(allocate_cache(options));
     kept_rows_ = info_.sequences * info_.draft_rows;
     wanted_rows_ = options.wanted_rows ? options.wanted_rows : kept_rows_;
-    const auto floats = [&](std::size_t count) { return backend_->allocate(count * sizeof(float)); };
+    const auto floats = [&](std::size_t count) -> Result<Address> {
+        if (count == 0) return Address{};  // some layers remember nothing of one kind
+        return backend_->allocate(count * sizeof(float));
+    };
     for (const RecurrentShape& shape : model_->shape().recurrent) {
         RecurrentMemory memory{.shape = shape, .states = {}, .tails = {}, .kept = {}};
         memory.states = TRY(floats(info_.sequences * shape.state_floats));
@@ -340,6 +343,16 @@ Result<std::vector<float>> ModelRunner::conv_tail(std::uint32_t sequence, std::u
     std::vector<float> values(memory.shape.tail_floats());
     TRY(backend_->read(memory.tails + sequence * values.size() * sizeof(float),
                        std::as_writable_bytes(std::span(values))));
+    return values;
+}
+
+Result<std::vector<float>> ModelRunner::attention_page(std::uint32_t layer, Page page) {
+    const AttentionMemory& memory = memory_.attention.at(layer);
+    const std::size_t floats = memory.shape.page_floats(), begin = page * floats * sizeof(float);
+    std::vector<float> values(2 * floats);
+    const auto bytes = std::as_writable_bytes(std::span(values));
+    TRY(backend_->read(memory.keys + begin, bytes.first(bytes.size() / 2)));
+    TRY(backend_->read(memory.values + begin, bytes.last(bytes.size() / 2)));
     return values;
 }
 

@@ -53,6 +53,8 @@ public:
     Result<std::vector<float>> recurrent_state(std::uint32_t sequence, std::uint32_t layer);
     Result<std::vector<float>> conv_tail(std::uint32_t sequence,
                                          std::uint32_t layer);  // [taps - 1, channels]
+    /// A page of attention layer `layer`: its keys, and its values behind them. See kernels/attend.h.
+    Result<std::vector<float>> attention_page(std::uint32_t layer, Page page);
 
 private:
     Status allocate(const RunnerOptions& options);

@@ -54,6 +54,8 @@ public:
 
     /// [batch.rows, table.columns], given rows included.
     Tensor embed(const Weight& table, const Batch& batch);
+    /// Rows of a table in parts of `part_rows` rows each: uint picked [y.rows].
+    void lookup(const ExpertWeights& parts, std::uint32_t part_rows, Address picked, Tensor y);
     Tensor rms_norm(Tensor x, Tensor weight, float epsilon);
     /// Of the rows of a list alone.
     Tensor rms_norm_of(Tensor x, Address picked, std::uint32_t rows, Tensor weight, float epsilon);

@@ -22,7 +22,7 @@ void StepWriter::place(Column<T>& column, std::size_t most, Address& next) {
 }
 
 std::size_t StepWriter::bytes_for(const Limits& limits) {
-    return 8 * padded(4 * std::size_t(limits.rows)) + padded(4 * position_axes * std::size_t(limits.rows)) +
+    return 9 * padded(4 * std::size_t(limits.rows)) + padded(4 * position_axes * std::size_t(limits.rows)) +
            padded(4 * std::size_t(limits.rows) * limits.width) + 4 * padded(4 * std::size_t(limits.kept)) +
            padded(4 * std::size_t(limits.wanted)) + padded(4 * std::size_t(limits.pages)) +
            3 * padded(sizeof(SegmentRows) * limits.segments) + padded(sizeof(CommitPath) * limits.segments);
@@ -38,6 +38,7 @@ StepWriter::StepWriter(Backend& backend, Address memory, const Limits& limits) :
     place(tokens_, limits.rows, next);
     place(parents_, limits.rows, next);
     place(positions_, position_axes * std::size_t(limits.rows), next);
+    place(depths_, limits.rows, next);
     place(given_rows_, limits.rows, next);
     place(given_, std::size_t(limits.rows) * limits.width, next);
     width_ = limits.width;
@@ -63,6 +64,7 @@ void StepWriter::clear() {
         column->values.clear();
     for (auto* column : {&all_, &by_rows_, &by_chunks_}) column->values.clear();
     commit_paths_.values.clear();
+    depths_.values.clear();
     given_rows_.values.clear();
     given_.values.clear();
 }
@@ -89,6 +91,8 @@ void StepWriter::add_rows(const Step& step, const Segment& segment) {
         const std::int32_t parent = step.parents[row];
         tokens_.values.push_back(step.tokens[row]);
         parents_.values.push_back(parent);
+        depths_.values.push_back(parent == no_parent ? segment.committed
+                                                     : depths_.values[std::size_t(parent)] + 1);
         RowPosition position = position_behind(parent, segment);
         if (placed != step.placed.end() && placed->row == row) {
             position = placed->position;
@@ -162,6 +166,7 @@ void StepWriter::send_all() {
         send(*column);
     for (auto* column : {&all_, &by_rows_, &by_chunks_}) send(*column);
     send(commit_paths_);
+    send(depths_);
     send(given_rows_);
     send(given_);
 }
@@ -185,6 +190,7 @@ Batch StepWriter::write(const Step& step, std::vector<DraftSegment>& drafts) {
     batch.tokens = tokens_.at;
     batch.parents = parents_.at;
     batch.positions = positions_.at;
+    batch.depths = depths_.at;
     batch.given = count(given_rows_);
     batch.given_rows = given_rows_.at;
     batch.given_values = given_.at;

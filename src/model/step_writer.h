@@ -64,7 +64,7 @@ private:
     Backend* backend_;
     Column<std::int32_t> tokens_, parents_;
     Column<std::uint32_t> positions_, sequences_, slots_, pages_, commit_rows_, kept_rows_, kept_at_, wanted_;
-    Column<std::uint32_t> given_rows_;
+    Column<std::uint32_t> depths_, given_rows_;
     Column<float> given_;
     std::uint32_t width_ = 0;
     Column<SegmentRows> all_, by_rows_, by_chunks_;

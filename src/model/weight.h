@@ -101,8 +101,9 @@ struct Weight {
 struct ExpertWeights {
     Weight one;  // what all have in common; the addresses are the first's
     std::uint32_t experts = 0;
-    Address parts;            // [experts] Parts of the product, as kernels/multiply_experts.h reads them
-    std::uint32_t stack = 0;  // its number in ExpertMemory
+    Address parts;               // [experts] Parts of the product, as kernels/multiply_experts.h reads them
+    std::size_t part_bytes = 0;  // of one of them
+    std::uint32_t stack = 0;     // its number in ExpertMemory
 };
 
 }  // namespace kapitsa

@@ -49,6 +49,14 @@ void suspect_silence(int socket) {
 #endif
 }
 
+Handled handle(ModelService& model, const HttpRequest& request, const std::function<void()>& wake) {
+    try {
+        return handle_request(model, request, wake);
+    } catch (const std::exception& exception) {  // of a library, or for want of memory
+        return openai_error({500, std::string("the request could not be read: ") + exception.what()});
+    }
+}
+
 }  // namespace
 
 Connection::Connection(std::shared_ptr<asio::io_context> io, Socket socket,
@@ -109,7 +117,7 @@ asio::awaitable<bool> Connection::serve_one() {
     if (request.body.size() > large_body_bytes)
         co_await read_aside(incoming, handled);
     else
-        handled = handle_request(setup_->model, request, waker());
+        handled = handle(setup_->model, request, waker());
     incoming.drop_body();
     if (const auto* response = std::get_if<HttpResponse>(&*handled)) {
         const bool sent = co_await respond(request, *response, keep_alive);
@@ -162,12 +170,7 @@ asio::awaitable<bool> Connection::read_body(Incoming& incoming) {
 /// which the streams of others would stand still. This waits for it in any case, since it uses the model.
 asio::awaitable<void> Connection::read_aside(Incoming& incoming, std::optional<Handled>& handled) {
     asio::post(setup_->readers, [this, &incoming, &handled, wake = waker()] {
-        std::optional<Handled> made;
-        try {
-            made = handle_request(setup_->model, incoming.request, wake);
-        } catch (const std::exception& exception) {  // of a library, or for want of memory
-            made = openai_error({500, std::string("the request could not be read: ") + exception.what()});
-        }
+        Handled made = handle(setup_->model, incoming.request, wake);
         asio::post(socket_.get_executor(), [this, &handled, made = std::move(made)]() mutable {
             handled = std::move(made);
             this->wake();

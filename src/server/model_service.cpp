@@ -31,7 +31,9 @@ Result<Sampling> default_sampling(const Json* file) {
     Sampling sampling;
     if (!file) return sampling;
     TRY(read_number(*file, "temperature", 0, 100, sampling.temperature));
-    TRY(read_number(*file, "top_k", 0, 1e9, sampling.top_k));
+    double top_k = sampling.top_k;
+    TRY(read_number(*file, "top_k", -1, 1e9, top_k));
+    sampling.top_k = static_cast<std::uint32_t>(std::max(top_k, 0.0));  // -1 and 0: all
     TRY(read_number(*file, "top_p", 0, 1, sampling.top_p));
     TRY(read_number(*file, "min_p", 0, 1, sampling.min_p));
     TRY(read_number(*file, "repetition_penalty", 0.01, 100, sampling.repetition_penalty));

@@ -71,6 +71,14 @@ TEST(ModelService, ATextOfItsOwnBeginsAsTheModelsTextsDo) {
     EXPECT_EQ(service.raw_prompt("").tokens, (std::vector<Token>{256}));
 }
 
+TEST(ModelService, ATopKOfMinusOneIsNone) {
+    Checkpoint checkpoint = tiny();
+    checkpoint.generation_config = json(R"({"top_k":-1})");
+    const auto service = make(checkpoint);
+    ASSERT_TRUE(service) << service.error().message;
+    EXPECT_EQ((*service)->sampling().top_k, 0u);
+}
+
 TEST(ModelService, FilesThatContradictAreRefusedByName) {
     const auto why = [](const char* generation_config) {
         Checkpoint checkpoint = tiny();

@@ -60,7 +60,7 @@ TEST_P(ExpertMemoryOf, AnyAmountOfItGivesTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ExpertMemoryOf,
-                         testing::Values("tests/data/goldens/qwen3_5-moe",
+                         testing::Values("tests/data/goldens/qwen3_5-moe", "tests/data/goldens/qwen4_exp",
                                          "tests/data/goldens/nemotron_h-moe",
                                          "tests/data/goldens/nemotron_h-latent", "tests/data/goldens/flint"),
                          [](const auto& folder) {
