@@ -33,11 +33,13 @@ const std::unordered_map<std::string_view, const Native*>& natives() {
     static const auto table = [] {
         std::unordered_map<std::string_view, const Native*> all;
         for (const auto natives_of_file :
-             {attend_natives(), choose_tokens_natives(), delta_chunks_natives(), delta_net_natives(),
-              elementwise_natives(), embed_natives(), experts_natives(), mamba2_natives(),
-              mamba2_chunks_natives(), multiply_affine_natives(), multiply_blocks_natives(),
-              multiply_dense_natives(), ngrams_natives(), rms_norm_natives(), short_conv_natives(),
-              sparse_attend_natives(), streams_natives(), unit_norm_natives()})
+             {attend_natives(),         choose_tokens_natives(),   delta_chunks_natives(),
+              delta_net_natives(),      elementwise_natives(),     embed_natives(),
+              experts_natives(),        layer_norm_natives(),      mamba2_natives(),
+              mamba2_chunks_natives(),  multiply_affine_natives(), multiply_blocks_natives(),
+              multiply_dense_natives(), ngrams_natives(),          picture_natives(),
+              rms_norm_natives(),       short_conv_natives(),      sparse_attend_natives(),
+              streams_natives(),        unit_norm_natives()})
             for (const Native& native : natives_of_file) {
                 const bool is_new = all.emplace(native.name, &native).second;
                 CHECK(is_new);
