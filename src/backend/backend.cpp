@@ -5,9 +5,9 @@
 namespace kapitsa {
 
 Result<std::unique_ptr<Backend>> open_backend(std::string_view name, const BackendOptions& options) {
-    if (name == "cpu") return cpu::open_cpu_backend(options);
+    if (name == "cpu" || name == "cpu-f64") return cpu::open_cpu_backend(options, name == "cpu-f64");
     return fail(Fault::unsupported,
-                "there is no backend \"" + std::string(name) + "\" in this build; there is: cpu");
+                "there is no backend \"" + std::string(name) + "\" in this build; there are: cpu, cpu-f64");
 }
 
 }  // namespace kapitsa

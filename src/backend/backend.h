@@ -81,7 +81,8 @@ struct BackendOptions {
     std::uint32_t threads = 0;  // of the CPU backend; 0: as many as the process may use cores
 };
 
-/// "cpu". Fault::unsupported, with the list of what is here, for another name.
+/// "cpu", or "cpu-f64": the same with the sums of matrix products and norms in f64, slow, to measure the
+/// other by. Fault::unsupported, with the list of what is here, for another name.
 Result<std::unique_ptr<Backend>> open_backend(std::string_view name, const BackendOptions& options = {});
 
 }  // namespace kapitsa

@@ -61,6 +61,32 @@ Result<Value> call_value(Budget& budget, const ToolCall& call) {
     return fields.finish();
 }
 
+/// Text, or a list of parts where there are images among it.
+Result<Value> content_value(Budget& budget, const Message& message) {
+    const std::string_view content = message.content;
+    if (message.images.empty()) return plain(content);
+    std::vector<Value> parts;
+    const auto add_text = [&](std::size_t begin, std::size_t end) -> Status {
+        if (begin == end) return Done{};
+        Fields fields(budget);
+        fields.put("type", plain("text"));
+        fields.put("text", plain(content.substr(begin, end - begin)));
+        parts.push_back(TRY(fields.finish()));
+        return Done{};
+    };
+    std::size_t begin = 0;
+    for (const MessageImage& image : message.images) {
+        const std::size_t at = std::clamp(image.at, begin, content.size());
+        TRY(add_text(begin, at));
+        begin = at;
+        Fields fields(budget);
+        fields.put("type", plain("image"));
+        parts.push_back(TRY(fields.finish()));
+    }
+    TRY(add_text(begin, content.size()));
+    return plain_list(budget, std::move(parts));
+}
+
 /// The names of the calls so far, by their ids.
 using CallNames = std::map<std::string_view, std::string_view>;
 
@@ -68,7 +94,7 @@ Result<Value> message_value(Budget& budget, const Message& message, CallNames& n
     TRY(budget.take(message.content.size()));
     Fields fields(budget);
     fields.put("role", role_value(message.role));
-    fields.put("content", plain(message.content));
+    fields.put("content", TRY(content_value(budget, message)));
     if (message.reasoning) fields.put("reasoning_content", plain(*message.reasoning));
     std::vector<Value> calls;
     for (const ToolCall& call : message.calls) {
@@ -106,8 +132,11 @@ jinja::Limits limits_for(const Conversation& conversation) {
     constexpr std::size_t steps_per_message = 2000, copies = 16;
     jinja::Limits limits;
     limits.steps += steps_per_message * conversation.messages.size();
+    constexpr std::size_t bytes_per_image = 256;  // of what the template writes for one
     for (const Message& message : conversation.messages) {
         std::size_t bytes = message.content.size() + (message.reasoning ? message.reasoning->size() : 0);
+        bytes += message.images.size() * bytes_per_image;
+        limits.steps += steps_per_message * message.images.size();
         for (const ToolCall& call : message.calls) bytes += call.arguments.size();
         limits.bytes += copies * bytes;
         limits.output_bytes += bytes;

@@ -32,6 +32,18 @@ std::string control_part(const MarkedText& text) {
     return part + text.text.substr(at);
 }
 
+TEST(ChatTemplate, ImagesAreTheTemplatesTokensAmongTheWords) {
+    Message message{"user", "What is <|image_pad|> here?"};
+    message.images = {{0, nullptr, "a"}, {5, nullptr, "b"}, {27, nullptr, "c"}};
+    const auto prompt = tiny().render({{message}, nullptr, nullptr}, false);
+    ASSERT_TRUE(prompt) << prompt.error().message;
+    const std::string image = "<|vision_start|><|image_pad|><|vision_end|>";
+    EXPECT_EQ(prompt->text, "<|im_start|>user\n" + image + "What " + image + "is <|image_pad|> here?" +
+                                image + "<|im_end|>\n");
+    // The user's own words stay words.
+    EXPECT_EQ(control_part(*prompt), "<|im_start|>user\n" + image + image + image + "<|im_end|>\n");
+}
+
 TEST(ChatTemplate, RendersAConversation) {
     const Conversation conversation{{{"system", " Be brief. "}, {"user", "Hi"}}, nullptr, nullptr};
     const auto prompt = tiny().render(conversation, true);

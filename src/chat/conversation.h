@@ -16,12 +16,20 @@ struct ToolCall {
     std::string arguments;  // JSON text of an object, as the model or the client wrote it
 };
 
+/// A file of an image in a message.
+struct MessageImage {
+    std::size_t at = 0;                       // the byte of the content that it stands before
+    std::shared_ptr<const std::string> file;  // its bytes, not yet looked at
+    std::string name;                         // what messages about it call it: a field, or a path
+};
+
 struct Message {
     std::string role;  // "system", "user", "assistant", "tool"
     std::string content = {};
     std::optional<std::string> reasoning = {};  // of an assistant
     std::vector<ToolCall> calls = {};           // of an assistant
     std::string call_id = {};                   // of a tool: which call it answers
+    std::vector<MessageImage> images = {};      // by place
 };
 
 struct Conversation {

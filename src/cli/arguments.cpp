@@ -84,6 +84,15 @@ void Arguments::text(const char* names, std::string& into, const char* placehold
     options_.push_back({names, placeholder, placeholder, purpose, into.empty() ? standard : into, take});
 }
 
+void Arguments::texts(const char* names, std::vector<std::string>& into, const char* placeholder,
+                      const char* purpose) {
+    const auto take = [&into](std::string_view value) {
+        into.emplace_back(value);
+        return !value.empty();
+    };
+    options_.push_back({names, placeholder, placeholder, purpose, "none", take});
+}
+
 void Arguments::number(const char* names, std::uint64_t& into, std::uint64_t least, std::uint64_t most,
                        const char* purpose, const char* standard) {
     const auto take = [&into, least, most](std::string_view value) {

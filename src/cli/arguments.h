@@ -26,6 +26,9 @@ public:
     /// Any text that is not empty.
     void text(const char* names, std::string& into, const char* placeholder, const char* purpose,
               const char* standard = "none");
+    /// The same, as often as it is given.
+    void texts(const char* names, std::vector<std::string>& into, const char* placeholder,
+               const char* purpose);
     void number(const char* names, std::uint64_t& into, std::uint64_t least, std::uint64_t most,
                 const char* purpose, const char* standard = "");
     void number(const char* names, std::optional<std::uint64_t>& into, std::uint64_t least,

@@ -16,6 +16,8 @@
 #include "cli/output.h"
 #include "cli/question.h"
 #include "cli/speaker.h"
+#include "formats/regular_file.h"
+#include "image/decode.h"
 #include "server/reply.h"
 
 namespace kapitsa {
@@ -25,6 +27,7 @@ struct Options {
     LoadOptions load;
     std::optional<std::string> prompt;
     std::string system;
+    std::vector<std::string> images;
     bool think = false, no_think = false, verbose = false;
     std::optional<double> temperature;
     std::optional<std::uint64_t> seed, max_tokens;
@@ -37,6 +40,12 @@ Message message(const char* role, std::string content) {
     return message;
 }
 
+/// The bytes of an image file; what they are is looked at with the question.
+Result<MessageImage> read_image(const std::string& path) {
+    auto file = std::make_shared<const std::string>(TRY(read_text_file(path, image_bytes_most)));
+    return MessageImage{0, std::move(file), path};
+}
+
 class Session {
 public:
     Session(ModelService& service, const Options& options, bool goes_on)
@@ -47,14 +56,24 @@ public:
     /// Forgets what was said; the system prompt stays.
     void clear() {
         conversation_ = {};
+        shown_.clear();
         if (!options_.system.empty()) conversation_.messages.push_back(message("system", options_.system));
         if (options_.think || options_.no_think)
             conversation_.variables = std::make_shared<Json>(Json{{"enable_thinking", options_.think}});
     }
 
+    /// Shows the model an image with the next question.
+    Status show(MessageImage image) {
+        if (const std::string& why = service_.blind_because(); !why.empty())
+            return fail(Fault::unsupported, image.name + " is an image, and " + why);
+        shown_.push_back(std::move(image));
+        return Done{};
+    }
+
     /// Asks, and shows the answer as it comes, until Ctrl-C. After an error the question is forgotten.
     Status ask(std::string question) {
         conversation_.messages.push_back(message("user", std::move(question)));
+        conversation_.messages.back().images = std::exchange(shown_, {});
         auto answer = this->answer();
         if (!answer) {
             conversation_.messages.pop_back();
@@ -78,6 +97,7 @@ private:
         const auto ticket =
             TRY(service_.submit({.prompt = prompt.tokens,
                                  .max_tokens = static_cast<std::uint32_t>(options_.max_tokens.value_or(0)),
+                                 .pictures = prompt.pictures,
                                  .sampling = sampling()},
                                 &Interrupts::ring));
         Reply reply(service_.tokenizer(), {.reader = service_.reader(prompt, nullptr)});
@@ -133,16 +153,24 @@ private:
     const bool goes_on_;  // a conversation: Ctrl-C ends the answer alone
     const Manner manner_;
     Conversation conversation_;
+    std::vector<MessageImage> shown_;  // not yet asked about
 };
 
 void show_help() {
     print(
-        "/new    begins a new conversation\n"
-        "/help   shows this\n"
-        "/quit   leaves, as Ctrl-D does, and Ctrl-C twice\n"
+        "/new         begins a new conversation\n"
+        "/image FILE  shows the model an image with the next question\n"
+        "/help        shows this\n"
+        "/quit        leaves, as Ctrl-D does, and Ctrl-C twice\n"
         "Ctrl-C stops an answer, or gives up the line that is typed.\n"
         "Pasted lines stay together until Enter. Alt-Enter begins a new line, and so does\n"
         "Enter after a backslash.\n");
+}
+
+void attach(const std::string& path, Session& session) {
+    auto file = read_image(path);
+    const Status shown = file ? session.show(std::move(*file)) : fail(std::move(file.error()));
+    print(shown ? path + " goes with the next question.\n" : shown.error().message + "\n");
 }
 
 std::string trimmed(const std::string& text) {
@@ -153,6 +181,11 @@ std::string trimmed(const std::string& text) {
 
 /// Does what a line like "/new" says. @return false: it is a question.
 bool obeys(const std::string& line, Session& session) {
+    constexpr std::string_view image = "/image ";
+    if (line.starts_with(image) && line.find('\n') == line.npos) {
+        attach(line.substr(image.size()), session);
+        return true;
+    }
     if (line.front() != '/' || line.find_first_of(" \n/", 1) != line.npos) return false;
     if (line == "/help")
         show_help();
@@ -195,8 +228,11 @@ Status run(const Options& options) {
         return fail(Fault::invalid_input, "--think and --no-think contradict each other: give one of them");
     const bool interactive = !options.prompt && is_terminal(stdin);
     const std::string question = interactive ? "" : TRY(read_question(options.prompt, STDIN_FILENO));
+    std::vector<MessageImage> images;
+    for (const std::string& path : options.images) images.push_back(TRY(read_image(path)));
     const auto model = TRY(load_model(options.load));
     Session session(*model.service, options, interactive);
+    for (MessageImage& image : images) TRY(session.show(std::move(image)));
     TRY(Interrupts::watch());
     if (interactive) return converse(session, model.service->name());
     TRY(session.ask(question));
@@ -210,6 +246,8 @@ Action setup(Arguments& arguments) {
                     "What to ask. Text from a pipe is put behind it; without either a conversation begins");
     declare_load_options(arguments, options->load);
     arguments.text("--system", options->system, "TEXT", "What the model is told before all else");
+    arguments.texts("--image", options->images, "FILE",
+                    "A PNG, JPEG or WebP that the question is about; may be given several times");
     arguments.flag("--think", options->think, "Lets the model think first, where it can");
     arguments.flag("--no-think", options->no_think, "Lets it answer at once");
     arguments.real("--temperature", options->temperature, 0, 2, "0 always takes the likeliest token",
@@ -229,6 +267,7 @@ extern const Command chat{
     "  kapitsa chat                                a conversation; Ctrl-D leaves it\n"
     "  kapitsa chat \"Write a function that counts the vowels in a string\"\n"
     "  cat vowels.py | kapitsa chat \"Explain this:\"  the words, an empty line, the text\n"
+    "  kapitsa chat -m MODEL --image photo.jpg \"What is in this picture?\"\n"
     "  git diff | kapitsa chat --system \"Write a commit message\"\n"
     "  kapitsa chat --temperature 0 --max-tokens 64 \"Good morning!\"\n",
     setup};

@@ -20,7 +20,7 @@ struct Command {
     Action (*setup)(Arguments&);
 };
 
-extern const Command serve, chat, bench, list, import_command, rm, version;
+extern const Command serve, chat, bench, check, list, import_command, rm, version;
 
 /// Runs the command that the words name, and says on standard error why it could not. `words` as main has
 /// them.

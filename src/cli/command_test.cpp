@@ -97,6 +97,17 @@ TEST_F(CommandLine, WhatIsNotGivenKeepsItsDefault) {
     EXPECT_EQ(given.lengths, (std::vector<std::uint32_t>{1, 2}));
 }
 
+TEST(TextsOption, AreAllThatAreGiven) {
+    std::vector<std::string> images;
+    Arguments arguments("kapitsa chat");
+    arguments.texts("--image", images, "FILE", "An image");
+    const char* const words[] = {"--image", "a.png", "--image=b.jpg"};
+    EXPECT_TRUE(arguments.parse(words));
+    EXPECT_EQ(images, (std::vector<std::string>{"a.png", "b.jpg"}));
+    const char* const none[] = {"--image", ""};
+    EXPECT_FALSE(arguments.parse(none));
+}
+
 TEST_F(CommandLine, WordsAreJoinedWhereverTheOptionsStand) {
     EXPECT_EQ(run({"probe", "Good", "--loud", "morning", "--", "-5", "--loud"}).code, 0);
     EXPECT_EQ(given.words, "Good morning -5 --loud");

@@ -7,6 +7,6 @@
 int main(int count, char** words) {
     using namespace kapitsa;
     hold_standard_streams();
-    const std::array commands{&chat, &serve, &list, &import_command, &rm, &bench, &version};
+    const std::array commands{&chat, &serve, &list, &import_command, &rm, &bench, &check, &version};
     return run_command_line(commands, count, words);
 }

@@ -100,7 +100,27 @@ private:
                 return refuse("token " + std::to_string(request.prompt[i]) + " at place " +
                               std::to_string(i) + " of the prompt is not of the vocabulary, which has " +
                               std::to_string(info_.vocabulary));
+        TRY(check_pictures(request));
         return check_sampling(request.sampling, info_.vocabulary);
+    }
+
+    Status check_pictures(const Submit& request) const {
+        std::size_t end = 0;
+        for (const auto& [first, picture] : request.pictures) {
+            if (info_.picture_patches == 0) return fail(Fault::unsupported, info_.blind_because);
+            CHECK(picture != nullptr && first >= end);
+            end = std::size_t(first) + picture->tokens();
+            if (picture->side != info_.picture_side || picture->block != info_.picture_block ||
+                picture->patches() == 0 || picture->patches() > info_.picture_patches ||
+                picture->rows % picture->block != 0 || picture->columns % picture->block != 0 ||
+                picture->pixels.size() !=
+                    std::size_t(picture->patches()) * 3 * picture->side * picture->side ||
+                end > request.prompt.size())
+                return fail(Fault::invalid_input, "a picture of " + std::to_string(picture->rows) + " x " +
+                                                      std::to_string(picture->columns) +
+                                                      " patches is not one that this model can be shown");
+        }
+        return Done{};
     }
 
     /// Counts the request in, unless all places are taken.

@@ -12,10 +12,11 @@
 namespace kapitsa {
 
 struct EngineOptions {
-    std::uint32_t queue = 64;              // requests that may wait for a place; one more is refused
-    std::uint32_t prefill_chunk = 256;     // rows of prompt a step, over all requests; replies come first
-    std::uint32_t sampled_vocabulary = 0;  // tokens from here on are never sampled: the model's rows may be
-                                           // padded beyond what the tokenizer knows; 0: all may be
+    std::uint32_t queue = 64;                // requests that may wait for a place; one more is refused
+    std::uint32_t prefill_chunk = 256;       // rows of prompt a step, over all requests; replies come first
+    std::size_t picture_bytes = 256u << 20;  // of pictures kept for when they are shown again
+    std::uint32_t sampled_vocabulary = 0;    // tokens from here on are never sampled: the model's rows may be
+                                             // padded beyond what the tokenizer knows; 0: all may be
 };
 
 /// What the engine has done so far; read from any thread.

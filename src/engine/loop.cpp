@@ -47,7 +47,8 @@ Loop::Loop(Runner& runner, const EngineOptions& options, Channel<Mail>& inbox, T
                   .chunk = std::max(1u, options.prefill_chunk)}),
       sampler_(options.sampled_vocabulary == 0
                    ? runner.info().vocabulary
-                   : std::min(options.sampled_vocabulary, runner.info().vocabulary)) {
+                   : std::min(options.sampled_vocabulary, runner.info().vocabulary)),
+      sights_(options.picture_bytes) {
     for (std::uint32_t slot = runner.info().sequences; slot-- > 0;) free_slots_.push_back(slot);
 }
 
@@ -83,6 +84,7 @@ Status Loop::step() {
     drop_the_abandoned();
     const auto shares = scheduler_.plan();
     if (shares.empty()) return Done{};  // all that had a place were abandoned
+    TRY(look(shares));
     build(shares);
     const std::span<float> logits = TRY(runner_.forward(step_));
     CHECK(logits.size() == step_.wanted.size() * runner_.info().vocabulary);
@@ -122,6 +124,18 @@ void Loop::drop_the_abandoned() {
     for (const Sequence* sequence : abandoned) finish(*sequence, Finished::Reason::cancelled);
 }
 
+/// Pictures whose first tokens are about to be computed go through the model's tower.
+Status Loop::look(std::span<const Share> shares) {
+    for (const auto& [sequence, rows] : shares)
+        for (std::size_t i = 0; i < sequence->pictures.size(); ++i) {
+            const auto& [first, picture] = sequence->pictures[i];
+            const bool needed =
+                first < sequence->computed + rows && first + picture->tokens() > sequence->computed;
+            if (needed && !sequence->seen[i]) sequence->seen[i] = TRY(sights_.of(picture, runner_));
+        }
+    return Done{};
+}
+
 /// Writes the shares down as rows. Each is a chain that is wanted in full, so each segment is `commit`. A
 /// drafter's guesses would be more rows of a reply's segment, after its last token: each with its parent, all
 /// of them wanted, and the segment not `commit`.
@@ -130,6 +144,7 @@ void Loop::build(std::span<const Share> shares) {
     step_.parents.clear();
     step_.segments.clear();
     step_.wanted.clear();
+    step_.placed.clear();
     for (const auto& [sequence, rows] : shares) {
         const auto first = std::uint32_t(step_.tokens.size());
         const std::uint32_t begin = sequence->computed, end = begin + rows;
@@ -139,11 +154,17 @@ void Loop::build(std::span<const Share> shares) {
                                   .rows = rows,
                                   .committed = begin,
                                   .commit = true,
-                                  .pages = sequence->pages.pages()});
+                                  .pages = sequence->pages.pages(),
+                                  .shift = sequence->positions.shift(begin)});
         step_.tokens.insert(step_.tokens.end(), sequence->tokens.begin() + begin,
                             sequence->tokens.begin() + end);
-        for (std::uint32_t row = first; row < first + rows; ++row)
+        for (std::uint32_t row = first; row < first + rows; ++row) {
+            const std::uint32_t token = begin + (row - first);
             step_.parents.push_back(row == first ? no_parent : std::int32_t(row - 1));
+            if (sequence->positions.jumps(token))
+                step_.placed.push_back(
+                    {row, sequence->positions.at(token), sequence->embedding(token, runner_.info().width)});
+        }
         if (end == sequence->known()) step_.wanted.push_back(first + rows - 1);
     }
 }

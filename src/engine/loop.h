@@ -13,6 +13,7 @@
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "engine/sights.h"
 #include "engine/tally.h"
 #include "model/runner.h"
 
@@ -32,6 +33,7 @@ private:
     Status step();
     Status admit();
     void drop_the_abandoned();
+    Status look(std::span<const Share> shares);
     void build(std::span<const Share> shares);
     void accept(std::span<const Share> shares, std::span<float> logits);
     void choose_next(Sequence& sequence, std::span<float> logits);
@@ -50,6 +52,7 @@ private:
     PagePool pool_;
     Scheduler scheduler_;  // after the pool, whose pages its sequences hold
     Sampler sampler_;
+    Sights sights_;
     std::vector<std::uint32_t> free_slots_;
     Step step_;  // kept between steps for its capacity
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/picture.h"
 #include "base/result.h"
 #include "engine/channel.h"
 
@@ -68,6 +69,7 @@ struct Submit {
     std::uint64_t id = 0;            // the caller's; unique among the running
     std::vector<Token> prompt = {};  // at least one token; prompt and reply fit the context
     std::uint32_t max_tokens = 0;    // of the reply, at least one; lowered to what the context leaves
+    std::vector<PlacedPicture> pictures = {};  // in the prompt: ascending, over tokens that stand for them
     std::vector<Token> stop_tokens = {};
     Sampling sampling = {};
     std::shared_ptr<Outbox> outbox = {};  // with outbox_room, so that the engine never waits for a reader

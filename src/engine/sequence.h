@@ -12,7 +12,9 @@
 #include "cache/page_pool.h"
 #include "engine/messages.h"
 #include "engine/sampler.h"
+#include "engine/sights.h"
 #include "engine/token_counts.h"
+#include "model/positions.h"
 
 namespace kapitsa {
 
@@ -23,6 +25,9 @@ struct Sequence {
         : id(request.id),
           tokens(std::move(request.prompt)),
           prompt_tokens(std::uint32_t(tokens.size())),
+          pictures(std::move(request.pictures)),
+          seen(pictures.size()),
+          positions(pictures),
           max_tokens(request.max_tokens),
           stop_tokens(std::move(request.stop_tokens)),
           sampling(std::move(request.sampling)),
@@ -41,10 +46,22 @@ struct Sequence {
     /// It never holds more.
     std::uint32_t tokens_max() const { return prompt_tokens + max_tokens; }
 
+    /// What stands for a token in place of its embedding; null where that is right. @param width of the
+    /// stream
+    const float* embedding(std::uint32_t token, std::size_t width) const {
+        for (std::size_t i = 0; i < pictures.size(); ++i)
+            if (token >= pictures[i].first && token - pictures[i].first < pictures[i].picture->tokens())
+                return seen[i]->data() + (token - pictures[i].first) * width;
+        return nullptr;
+    }
+
     std::uint64_t id;
     std::vector<Token> tokens;  // the prompt, then the reply
     std::uint32_t prompt_tokens;
-    std::uint32_t max_tokens;  // of the reply
+    std::vector<PlacedPicture> pictures;  // of the prompt
+    std::vector<Sights::Rows> seen;       // [pictures] null until they are needed
+    Positions positions;                  // for the rotation; `computed` and the like count places
+    std::uint32_t max_tokens;             // of the reply
     std::vector<Token> stop_tokens;
     Sampling sampling;
     TokenCounts counts;  // kept only when the sampling asks for them

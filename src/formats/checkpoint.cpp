@@ -222,6 +222,9 @@ Result<Checkpoint> open_checkpoint(const std::string& folder) {
     checkpoint.generation_config = TRY(read_optional_object(inside(folder, "generation_config.json")));
     checkpoint.hf_quant_config = TRY(read_optional_object(inside(folder, "hf_quant_config.json")));
     checkpoint.tokenizer_config = TRY(read_optional_object(inside(folder, "tokenizer_config.json")));
+    for (const char* name : {"preprocessor_config.json", "processor_config.json"})
+        if (!checkpoint.preprocessor_config)
+            checkpoint.preprocessor_config = TRY(read_optional_object(inside(folder, name)));
     checkpoint.chat_template = TRY(read_chat_template(folder, checkpoint.tokenizer_config.get()));
     TRY(add_weights(checkpoint));
     return checkpoint;

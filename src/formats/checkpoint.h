@@ -25,8 +25,9 @@ struct Checkpoint {
     std::shared_ptr<const Json> config;  // config.json: an object
     std::shared_ptr<const Json>
         generation_config;  // generation_config.json: an object, or null where there is none
-    std::shared_ptr<const Json> hf_quant_config;   // hf_quant_config.json: likewise
-    std::shared_ptr<const Json> tokenizer_config;  // tokenizer_config.json: likewise
+    std::shared_ptr<const Json> hf_quant_config;      // hf_quant_config.json: likewise
+    std::shared_ptr<const Json> preprocessor_config;  // preprocessor_config.json, else processor_config.json
+    std::shared_ptr<const Json> tokenizer_config;     // tokenizer_config.json: likewise
     std::string chat_template;      // chat_template.jinja, else the one in tokenizer_config, else ""
     std::vector<MappedFile> files;  // the weights; they outlive every TensorEntry below
     std::unordered_map<std::string, TensorEntry> tensors;

@@ -9,10 +9,14 @@ namespace kapitsa {
 
 constexpr uint attend_page_tokens = 16;
 
+/// A row's position has three coordinates: time, and the row and column of a picture. In text all are equal.
+constexpr uint position_axes = 3;
+
 /// cos and sin of each row's rotation angles: position * theta^(-2i/rotary), in f32 as the references have
 /// it.
 struct RopeTable {
-    In<uint> positions;     // [rows]
+    In<uint> positions;     // [rows, position_axes]
+    In<uint> axes;          // [rotary / 2] which coordinate a frequency takes; null: the first
     In<float> frequencies;  // [rotary / 2]
     Out<float> cosines;     // [rows, rotary / 2]
     Out<float> sines;       // [rows, rotary / 2]
@@ -36,21 +40,22 @@ struct AttendInputs {
 };
 
 /// o = softmax(q k^T * scale) v, times sigmoid(gate). A row sees what is committed, then its ancestors, then
-/// itself; of all these the last `window`. Keys are taken in blocks of 16 by their place in the row's own
-/// history, so chains and trees sum alike. A sink is a score without a value: it takes its part of the
-/// weight.
+/// itself; of all these the last `window`. Where `whole` is set it sees all rows of its segment. Keys are
+/// taken in blocks of 16 by their place in the row's own history, so chains and trees sum alike. A sink is a
+/// score without a value: it takes its part of the weight.
 struct Attend {
     In<float> q;               // [rows, heads, width], rotated
     In<float> gate;            // [rows, heads, gate_stride]: the first `width` of it; null: no gate
     In<float> sinks;           // [heads], not scaled; null: none
     In<float> keys, values;    // the pages of this layer
     In<uint> pages;            // page tables, one behind the other
-    In<int> parents;           // [rows]
+    In<int> parents;           // [rows]; null where all segments are chains
     In<SegmentRows> segments;  // [count]
     Out<float> o;              // [rows, heads, width]
     uint count, heads, kv_heads, width, gate_stride;
     uint tiles;   // the sum over segments of their rows / attend_tile_rows, rounded up
     uint window;  // the most tokens that a row sees, itself among them; 0: all
+    uint whole;   // rows see those behind them too; for segments that are chains
     float scale;
 };
 constexpr uint attend_tile_rows = 8;

@@ -19,6 +19,20 @@ struct SquaredRelu {
     uint elements;
 };
 
+/// y = x * Phi(x), Phi the normal distribution: exactly, or by its approximation with tanh.
+struct Gelu {
+    In<float> x;   // [elements]
+    Out<float> y;  // [elements]
+    uint elements;
+};
+
+/// x += bias, column by column.
+struct AddBias {
+    In<float> bias;  // [columns]
+    Out<float> x;    // [rows, columns]
+    uint rows, columns;
+};
+
 /// y = x * scale, column by column.
 struct ScaleColumns {
     In<float> x;      // [rows, columns]
@@ -52,6 +66,9 @@ struct Zero {
 
 ENTRY(swiglu_f32, SwiGlu)
 ENTRY(squared_relu_f32, SquaredRelu)
+ENTRY(gelu_erf_f32, Gelu)
+ENTRY(gelu_tanh_f32, Gelu)
+ENTRY(add_bias_f32, AddBias)
 ENTRY(scale_columns_f32, ScaleColumns)
 ENTRY(copy_rows_f32, CopyRows)
 ENTRY(join_rows_f32, JoinRows)

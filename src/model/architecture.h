@@ -12,6 +12,7 @@
 #include "model/drafter.h"
 #include "model/memory.h"
 #include "model/recorder.h"
+#include "model/tower.h"
 #include "model/weights.h"
 
 namespace kapitsa {
@@ -53,6 +54,8 @@ public:
     /// The drafter that the checkpoint holds beside the model, which must outlive it; null where there is
     /// none. The model itself has set its tensors aside.
     virtual Result<std::unique_ptr<Drafter>> load_drafter(Weights&) const { return nullptr; }
+    /// What makes rows of the model's stream of pictures; null where the checkpoint has no such part.
+    virtual Result<std::unique_ptr<Tower>> load_tower(const Json&, Weights&) const { return nullptr; }
 };
 
 struct Architecture {

@@ -12,10 +12,15 @@ struct Batch {
     std::uint32_t rows = 0;
     Address tokens;     // int [rows]
     Address parents;    // int [rows]
-    Address positions;  // uint [rows] for the rotation: how many tokens stand before the row on its own path
+    Address depths;     // uint [rows] how many tokens stand before the row on its own path
+    Address positions;  // uint [rows, position_axes] for the rotation, see model/positions.h
     Address sequences;  // uint [rows]
     Address slots;      // uint [rows] where the row's keys and values go: page * page_tokens + place
     Address pages;      // uint: the page tables of the segments, one behind the other
+
+    std::uint32_t given = 0;  // rows whose embedding is not their token's
+    Address given_rows;       // uint [given]
+    Address given_values;     // float [given, width]
 
     std::uint32_t segments = 0, tiles = 0;
     Address all;  // SegmentRows [segments]; tiles: of attention, see kernels/attend.h

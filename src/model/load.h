@@ -19,8 +19,9 @@ struct RunnerOptions {
     std::uint32_t rows_per_step = 512;
     std::uint32_t draft_rows = 16;  // of one sequence in one step; 64 at most
     std::uint32_t wanted_rows = 0;  // the most logits of one step; 0: enough for each sequence and its draft
-    bool drafter = false;           // load the one that the checkpoint holds, if it does
-    std::uint64_t cache_bytes = 0;  // for keys and values; 0: a third of the machine's memory
+    std::uint32_t picture_patches = 16384;  // the most of one picture; 0: leave the vision tower out
+    bool drafter = false;                   // load the one that the checkpoint holds, if it does
+    std::uint64_t cache_bytes = 0;          // for keys and values; 0: a third of the machine's memory
     // Memory for experts, the others staying in their files (model/expert_memory.h). 0: all of them are used
     // where they are mapped. Nothing: as 0 where the model fits the machine, else what the rest leaves.
     std::optional<std::uint64_t> expert_bytes = {};

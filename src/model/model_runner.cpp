@@ -59,6 +59,9 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::load(const Checkpoint& checkpo
                      .draft_rows = options.draft_rows,
                      .weight_bytes = weights.bytes(),
                      .decode_bytes = shape.decode_bytes};
+    runner->info_.width = shape.width;
+    TRY(runner->load_tower(*checkpoint.config, weights, options.picture_patches));
+    runner->info_.weight_bytes = weights.bytes();
     runner->taps_.layers = std::move(taps);
     TRY(runner->allocate(options));
     TRY(runner->place_experts(options));
@@ -85,10 +88,31 @@ Status ModelRunner::allocate(const RunnerOptions& options) {
         taps_.places.push_back(TRY(floats(std::size_t(info_.rows_per_step) * model_->shape().width)));
     if (drafter_) TRY(allocate_drafter());
     const std::uint32_t pages = info_.sequences * pages_for(info_.context + info_.draft_rows);
-    writer_ = TRY(
-        StepWriter::make(*backend_, {info_.rows_per_step, info_.sequences, pages, wanted_rows_, kept_rows_}));
+    writer_ = TRY(StepWriter::make(*backend_, {info_.rows_per_step, info_.sequences, pages, wanted_rows_,
+                                               kept_rows_, tower_ ? info_.width : 0}));
     logits_.reserve(std::size_t(wanted_rows_) * info_.vocabulary);
     return rehearse();
+}
+
+/// A tower that we do not understand leaves a model that reads.
+Status ModelRunner::load_tower(const Json& config, Weights& weights, std::uint32_t patches) {
+    if (patches == 0) return Done{};
+    auto tower = model_->load_tower(config, weights);
+    if (!tower) {
+        info_.blind_because = "the model's vision tower cannot be used: " + tower.error().message;
+        log_info(info_.blind_because);
+        return Done{};
+    }
+    if (!*tower) return Done{};
+    tower_ = std::move(*tower);
+    const TowerShape& shape = tower_->shape();
+    const std::uint32_t of_block = shape.block * shape.block;
+    info_.picture_patches = std::max(1u, patches / of_block) * of_block;
+    info_.picture_side = shape.side;
+    info_.picture_block = shape.block;
+    info_.picture_frames = shape.frames;
+    picture_writer_ = TRY(PictureWriter::make(*backend_, shape, info_.picture_patches));
+    return Done{};
 }
 
 Status ModelRunner::allocate_drafter() {
@@ -143,6 +167,11 @@ Status ModelRunner::rehearse() {
         const auto scope = r.scope();
         drafter_->forward(largest, {{Address{}, info_.rows_per_step, model_->shape().width}, Address{}},
                           drafted_, memory_, r);
+    }
+    if (tower_) {
+        const auto scope = r.scope();
+        const std::uint32_t block = info_.picture_block;
+        tower_->forward({.rows = block, .columns = info_.picture_patches / block}, r);
     }
     model_->commit({}, memory_, r);
     r.launch(move_tokens_f32, {});
@@ -220,6 +249,8 @@ void ModelRunner::check(const Step& step) const {
         next += segment.rows;
     }
     CHECK(next == rows);
+    CHECK(std::ranges::is_sorted(step.placed, std::less_equal{}, &PlacedRow::row) &&
+          (step.placed.empty() || step.placed.back().row < rows));
     CHECK(std::ranges::is_sorted(step.wanted, std::less_equal{}) &&
           (step.wanted.empty() || step.wanted.back() < rows));
 }
@@ -260,6 +291,22 @@ Result<std::span<float>> ModelRunner::draft(const Step& step, Streams streams,
 Result<std::vector<float>> ModelRunner::drafted() {
     std::vector<float> values(std::size_t(drafted_rows_) * model_->shape().width);
     TRY(backend_->read(drafted_, std::as_writable_bytes(std::span(values))));
+    return values;
+}
+
+Result<std::vector<float>> ModelRunner::see(const Picture& picture) {
+    if (!tower_) return fail(Fault::unsupported, info_.blind_because);
+    const std::uint32_t area = picture.side * picture.side;
+    CHECK(picture.patches() > 0 && picture.patches() <= info_.picture_patches);
+    CHECK(picture.side == info_.picture_side && picture.block == info_.picture_block);
+    CHECK(picture.rows % picture.block == 0 && picture.columns % picture.block == 0);
+    CHECK(picture.pixels.size() == std::size_t(picture.patches()) * 3 * area);
+    const PictureBatch batch = picture_writer_->write(picture);
+    Recorder r(*backend_, scratch_, scratch_bytes_);
+    const Tensor rows = tower_->forward(batch, r);
+    TRY(backend_->run());
+    std::vector<float> values(std::size_t(rows.rows) * rows.columns);
+    TRY(backend_->read(rows.address, std::as_writable_bytes(std::span(values))));
     return values;
 }
 

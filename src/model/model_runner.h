@@ -3,12 +3,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backend/backend.h"
 #include "model/architecture.h"
 #include "model/expert_memory.h"
 #include "model/load.h"
+#include "model/picture_writer.h"
 #include "model/runner.h"
 #include "model/step_writer.h"
 
@@ -25,6 +27,7 @@ public:
     ExpertCounters expert_counters() const override { return experts_->counters(); }
     Status reset(std::uint32_t sequence) override;
     Result<std::span<float>> forward(const Step& step) override;
+    Result<std::vector<float>> see(const Picture& picture) override;
     Status commit(std::uint32_t sequence, std::span<const std::uint32_t> path) override;
 
     /// Whether there is a drafter: it was asked for, and the checkpoint holds one.
@@ -58,6 +61,7 @@ private:
     Status allocate_cache(const RunnerOptions& options);
     std::vector<AttentionShape> attention_shapes() const;  // of the model, then of the drafter
     Status allocate_drafter();
+    Status load_tower(const Json& config, Weights& weights, std::uint32_t patches);
     Status rehearse();
     Status place_experts(const RunnerOptions& options);
     std::uint64_t room_for_experts() const;
@@ -68,7 +72,9 @@ private:
     std::unique_ptr<ExpertMemory> experts_;
     std::unique_ptr<Backend> backend_;
     std::unique_ptr<Model> model_;
-    std::unique_ptr<Drafter> drafter_;  // or null
+    std::unique_ptr<Drafter> drafter_;             // or null
+    std::unique_ptr<Tower> tower_;                 // or null
+    std::optional<PictureWriter> picture_writer_;  // where there is a tower
     RunnerInfo info_;
     ModelMemory memory_;
     Taps taps_;

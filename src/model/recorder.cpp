@@ -79,6 +79,9 @@ Tensor Recorder::embed(const Weight& table, const Batch& batch) {
                    {in<T>(table.data), in<int>(batch.tokens), out(y), batch.rows, table.columns});
         });
     }
+    if (batch.given > 0)
+        copy_rows({batch.given_values, batch.given, table.columns}, Address{}, batch.given_rows, batch.given,
+                  y.address);
     return y;
 }
 

@@ -52,7 +52,7 @@ public:
     };
     Scope scope() { return Scope(*this); }
 
-    /// [batch.rows, table.columns]
+    /// [batch.rows, table.columns], given rows included.
     Tensor embed(const Weight& table, const Batch& batch);
     /// Rows of a table in parts of `part_rows` rows each: uint picked [y.rows].
     void lookup(const ExpertWeights& parts, std::uint32_t part_rows, Address picked, Tensor y);

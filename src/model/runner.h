@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/picture.h"
 #include "base/result.h"
 #include "cache/page.h"
+#include "model/positions.h"
 
 namespace kapitsa {
 
@@ -26,15 +28,26 @@ struct Segment {
     std::uint32_t committed = 0;  // tokens of the sequence computed before this step
     bool commit = true;           // a chain wanted in full; else (a draft) see Runner::commit
     std::span<const Page> pages;  // room for committed + rows tokens, in order; owned by the caller
+    // For the rotation: a row that continues what is committed stands at the time committed + shift. Not 0
+    // where pictures stand before it (model/positions.h).
+    std::int32_t shift = 0;
+};
+
+/// A row that does not stand one step of time behind its parent: of a picture, or the first behind one.
+struct PlacedRow {
+    std::uint32_t row = 0;
+    RowPosition position;
+    const float* embedding = nullptr;  // [width] in place of its token's; null: its token's
 };
 
 struct Step {
-    std::vector<Token> tokens;          // [rows]
-    std::vector<std::int32_t> parents;  // [rows] an earlier row of the same segment, by its number in the
-                                        // step, or no_parent: the row continues what is committed. In a
-                                        // `commit` segment each row's parent is the row before it.
-    std::vector<Segment> segments;      // they cover the rows in order; no sequence stands in two of them
-    std::vector<std::uint32_t> wanted;  // [wanted] rows whose logits are wanted, ascending
+    std::vector<Token> tokens;           // [rows]
+    std::vector<std::int32_t> parents;   // [rows] an earlier row of the same segment, by its number in the
+                                         // step, or no_parent: the row continues what is committed. In a
+                                         // `commit` segment each row's parent is the row before it.
+    std::vector<Segment> segments;       // they cover the rows in order; no sequence stands in two of them
+    std::vector<std::uint32_t> wanted;   // [wanted] rows whose logits are wanted, ascending
+    std::vector<PlacedRow> placed = {};  // by row, ascending; empty where all is text
 };
 
 struct RunnerInfo {
@@ -47,7 +60,11 @@ struct RunnerInfo {
     std::uint32_t draft_rows = 0;     // the most rows of one segment that is not `commit`
     std::uint64_t weight_bytes = 0;   // that lie in memory
     std::uint64_t decode_bytes = 0;   // weights read to compute one token
-    std::uint64_t expert_bytes = 0;   // memory for experts, where not all of them lie in it; else 0
+    // Pictures: what they must be like, and the most patches of one; 0: it sees none, and why.
+    std::uint32_t picture_patches = 0, picture_side = 0, picture_block = 0, picture_frames = 0;
+    std::string blind_because = "the model has no vision tower";
+    std::uint32_t width = 0;         // of the stream, and of a row that stands for a part of a picture
+    std::uint64_t expert_bytes = 0;  // memory for experts, where not all of them lie in it; else 0
 };
 
 /// Of experts that stay in files (model/expert_memory.h).
@@ -71,6 +88,11 @@ public:
     /// Computes the step. @return [wanted, vocabulary] logits, valid (and writable) until the next call.
     /// Fault::device once the device has failed. A step that breaks the rules above is a bug and aborts.
     virtual Result<std::span<float>> forward(const Step& step) = 0;
+
+    /// The rows that stand for a picture, which is of the kind that `info` says. @return [tokens, width]
+    virtual Result<std::vector<float>> see(const Picture&) {
+        return fail(Fault::unsupported, info().blind_because);
+    }
 
     /// Takes over rows of the last step's segment of `sequence`, which was not `commit`: a path from a child
     /// of the committed tokens downwards, by row numbers of that step. Afterwards the sequence is as if just

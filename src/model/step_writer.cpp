@@ -22,7 +22,8 @@ void StepWriter::place(Column<T>& column, std::size_t most, Address& next) {
 }
 
 std::size_t StepWriter::bytes_for(const Limits& limits) {
-    return 8 * padded(4 * std::size_t(limits.rows)) + 4 * padded(4 * std::size_t(limits.kept)) +
+    return 9 * padded(4 * std::size_t(limits.rows)) + padded(4 * position_axes * std::size_t(limits.rows)) +
+           padded(4 * std::size_t(limits.rows) * limits.width) + 4 * padded(4 * std::size_t(limits.kept)) +
            padded(4 * std::size_t(limits.wanted)) + padded(4 * std::size_t(limits.pages)) +
            3 * padded(sizeof(SegmentRows) * limits.segments) + padded(sizeof(CommitPath) * limits.segments);
 }
@@ -36,7 +37,11 @@ StepWriter::StepWriter(Backend& backend, Address memory, const Limits& limits) :
     Address next = memory;
     place(tokens_, limits.rows, next);
     place(parents_, limits.rows, next);
-    place(positions_, limits.rows, next);
+    place(positions_, position_axes * std::size_t(limits.rows), next);
+    place(depths_, limits.rows, next);
+    place(given_rows_, limits.rows, next);
+    place(given_, std::size_t(limits.rows) * limits.width, next);
+    width_ = limits.width;
     place(sequences_, limits.rows, next);
     place(slots_, limits.rows, next);
     place(commit_rows_, limits.rows, next);
@@ -59,16 +64,42 @@ void StepWriter::clear() {
         column->values.clear();
     for (auto* column : {&all_, &by_rows_, &by_chunks_}) column->values.clear();
     commit_paths_.values.clear();
+    depths_.values.clear();
+    given_rows_.values.clear();
+    given_.values.clear();
+}
+
+/// Where a row stands that has no place of its own: one step of time behind its parent.
+RowPosition StepWriter::position_behind(std::int32_t parent, const Segment& segment) const {
+    const std::uint32_t time = parent == no_parent
+                                   ? segment.committed + std::uint32_t(segment.shift)
+                                   : positions_.values[std::size_t(parent) * position_axes] + 1;
+    return {time, time, time};
+}
+
+void StepWriter::add_placed(const PlacedRow& placed) {
+    if (!placed.embedding) return;
+    CHECK(width_ > 0);
+    given_rows_.values.push_back(placed.row);
+    given_.values.insert(given_.values.end(), placed.embedding, placed.embedding + width_);
 }
 
 void StepWriter::add_rows(const Step& step, const Segment& segment) {
+    auto placed = std::ranges::lower_bound(step.placed, segment.first_row, {}, &PlacedRow::row);
     for (std::uint32_t i = 0; i < segment.rows; ++i) {
         const std::uint32_t row = segment.first_row + i, place = segment.committed + i;
         const std::int32_t parent = step.parents[row];
         tokens_.values.push_back(step.tokens[row]);
         parents_.values.push_back(parent);
-        positions_.values.push_back(parent == no_parent ? segment.committed
-                                                        : positions_.values[std::size_t(parent)] + 1);
+        depths_.values.push_back(parent == no_parent ? segment.committed
+                                                     : depths_.values[std::size_t(parent)] + 1);
+        RowPosition position = position_behind(parent, segment);
+        if (placed != step.placed.end() && placed->row == row) {
+            position = placed->position;
+            add_placed(*placed++);
+        }
+        for (const std::uint32_t axis : {position.time, position.row, position.column})
+            positions_.values.push_back(axis);
         sequences_.values.push_back(segment.sequence);
         slots_.values.push_back(segment.pages[place / page_tokens] * page_tokens + place % page_tokens);
     }
@@ -135,6 +166,9 @@ void StepWriter::send_all() {
         send(*column);
     for (auto* column : {&all_, &by_rows_, &by_chunks_}) send(*column);
     send(commit_paths_);
+    send(depths_);
+    send(given_rows_);
+    send(given_);
 }
 
 Batch StepWriter::write(const Step& step, std::vector<DraftSegment>& drafts) {
@@ -156,6 +190,10 @@ Batch StepWriter::write(const Step& step, std::vector<DraftSegment>& drafts) {
     batch.tokens = tokens_.at;
     batch.parents = parents_.at;
     batch.positions = positions_.at;
+    batch.depths = depths_.at;
+    batch.given = count(given_rows_);
+    batch.given_rows = given_rows_.at;
+    batch.given_values = given_.at;
     batch.sequences = sequences_.at;
     batch.slots = slots_.at;
     batch.pages = pages_.at;

@@ -24,6 +24,7 @@ class StepWriter {
 public:
     struct Limits {
         std::uint32_t rows, segments, pages, wanted, kept;  // the most of each in one step
+        std::uint32_t width = 0;                            // of embeddings that may be given; 0: none may
     };
     /// Chains longer than this take the chunked forms of the recurrent rules; up to this length a row's
     /// result is the same to the bit whichever rows ride along.
@@ -53,6 +54,8 @@ private:
     }
     static std::size_t bytes_for(const Limits& limits);
     void clear();
+    RowPosition position_behind(std::int32_t parent, const Segment& segment) const;
+    void add_placed(const PlacedRow& placed);
     void add_rows(const Step& step, const Segment& segment);
     void add_segment(const Segment& segment, std::vector<DraftSegment>& drafts, const Step& step);
     void add_recurrent(const SegmentRows& rows);
@@ -61,6 +64,9 @@ private:
     Backend* backend_;
     Column<std::int32_t> tokens_, parents_;
     Column<std::uint32_t> positions_, sequences_, slots_, pages_, commit_rows_, kept_rows_, kept_at_, wanted_;
+    Column<std::uint32_t> depths_, given_rows_;
+    Column<float> given_;
+    std::uint32_t width_ = 0;
     Column<SegmentRows> all_, by_rows_, by_chunks_;
     Column<CommitPath> commit_paths_;
     Column<std::uint32_t> from_, to_;

@@ -223,6 +223,12 @@ Result<Tensor> Weights::upload(std::span<const float> values, std::uint32_t rows
     return Tensor{TRY(upload_bytes(std::as_bytes(values))), rows, columns};
 }
 
+Result<Address> Weights::upload(std::span<const std::uint32_t> words) {
+    const Address address = TRY(backend_->allocate(words.size_bytes()));
+    backend_->write(address, std::as_bytes(words));
+    return address;
+}
+
 void Weights::set_aside(std::string_view prefix) { aside_.emplace_back(prefix); }
 
 Status Weights::finish() const {

@@ -66,6 +66,8 @@ public:
     /// Floats to the device.
     Result<Tensor> upload(std::span<const float> values, std::uint32_t rows, std::uint32_t columns);
 
+    Result<Address> upload(std::span<const std::uint32_t> words);
+
     /// Leaves aside all tensors whose names begin so: parts of the checkpoint that this model can do without.
     void set_aside(std::string_view prefix);
     /// Fault::unsupported, with the names, if tensors are left over.

@@ -125,8 +125,9 @@ constexpr std::string_view toy_template =
     "{%- if tools %}{{- 'tools\\n' }}{%- endif %}{{- 'assistant: ' }}"
     "{%- if enable_thinking %}{{- '<think>\\n' }}{%- endif %}";
 
-inline std::unique_ptr<ModelService> toy_service(const std::shared_ptr<Script>& script) {
-    auto chat_template = ChatTemplate::parse(toy_template);
+inline std::unique_ptr<ModelService> toy_service(const std::shared_ptr<Script>& script, Sight sight = {},
+                                                 std::string_view source = toy_template) {
+    auto chat_template = ChatTemplate::parse(source);
     EXPECT_TRUE(chat_template) << chat_template.error().message;
     return std::make_unique<ModelService>(ModelService::Parts{
         .name = "maker/toy",
@@ -137,6 +138,7 @@ inline std::unique_ptr<ModelService> toy_service(const std::shared_ptr<Script>& 
                    .calls = ReplyFormat::Calls::qwen_xml},
         .sampling = {.temperature = 0.6f, .top_k = 20, .top_p = 0.95f},
         .stop_tokens = {im_end},
+        .sight = std::move(sight),
         .engine = std::make_unique<FakeEngine>(script),
     });
 }

@@ -105,6 +105,7 @@ Result<std::unique_ptr<ModelService>> ModelService::make(const Checkpoint& check
     if (name.empty()) name = "model";
     auto stops = TRY(find_stop_tokens(checkpoint, *tokenizer, vocabulary));
     const Sampling sampling = TRY(default_sampling(checkpoint.generation_config.get()));
+    Sight sight = Sight::of(checkpoint, engine->info());
     return std::make_unique<ModelService>(Parts{
         .name = std::move(name),
         .tokenizer = std::move(*tokenizer),
@@ -112,6 +113,7 @@ Result<std::unique_ptr<ModelService>> ModelService::make(const Checkpoint& check
         .format = reply_format(checkpoint.chat_template),
         .sampling = sampling,
         .stop_tokens = std::move(stops),
+        .sight = std::move(sight),
         .engine = std::move(engine),
     });
 }
@@ -129,7 +131,11 @@ Result<Prompt> ModelService::prompt(const Conversation& conversation) const {
     if (!parts_.chat_template)
         return fail(Fault::unsupported, "the model " + parts_.name +
                                             " has no chat template; it completes text (/v1/completions)");
-    return encoded(TRY(parts_.chat_template->render(conversation, true)));
+    auto pictures = TRY(parts_.sight.look_at(conversation, context()));
+    Prompt prompt = encoded(TRY(parts_.chat_template->render(conversation, true)));
+    if (!pictures.empty() && prompt.whole)
+        prompt.pictures = TRY(parts_.sight.place(prompt.tokens, std::move(pictures)));
+    return prompt;
 }
 
 Prompt ModelService::raw_prompt(std::string text) const {
@@ -146,7 +152,7 @@ Prompt ModelService::encoded(MarkedText marked) const {
     const std::size_t counted = std::size_t(context()) * 2;
     auto tokens = parts_.tokenizer.encode(marked, counted);
     const bool whole = tokens.size() <= counted;
-    return {std::move(marked.text), std::move(tokens), whole};
+    return {.text = std::move(marked.text), .tokens = std::move(tokens), .whole = whole};
 }
 
 ReplyReader ModelService::reader(const Prompt& prompt, std::shared_ptr<const Json> tools) const {
@@ -170,6 +176,7 @@ Result<Ticket> ModelService::submit(ReplyRequest request, std::function<void()> 
         .id = ticket.id,
         .prompt = std::move(request.prompt),
         .max_tokens = tokens,
+        .pictures = std::move(request.pictures),
         .stop_tokens = request.stops ? parts_.stop_tokens : std::vector<Token>{},
         .sampling = std::move(request.sampling),
         .outbox = std::move(outbox),

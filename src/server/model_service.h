@@ -18,6 +18,7 @@
 #include "chat/reply_reader.h"
 #include "engine/engine.h"
 #include "formats/checkpoint.h"
+#include "server/sight.h"
 #include "text/tokenizer.h"
 
 namespace kapitsa {
@@ -27,6 +28,7 @@ namespace kapitsa {
 struct Prompt {
     std::string text;
     std::vector<Token> tokens;
+    std::vector<PlacedPicture> pictures = {};  // that tokens of it stand for
     bool whole = true;  // false: so far beyond the context that the rest of the text was not counted
 };
 
@@ -34,8 +36,9 @@ struct Prompt {
 struct ReplyRequest {
     std::vector<Token> prompt;
     std::uint32_t max_tokens = 0;  // of the reply; 0, or more than the context leaves: all that it leaves
-    Sampling sampling = {};        // start from ModelService::sampling()
-    bool stops = true;             // false: stop tokens are like any other (a benchmark wants its length)
+    std::vector<PlacedPicture> pictures = {};
+    Sampling sampling = {};  // start from ModelService::sampling()
+    bool stops = true;       // false: stop tokens are like any other (a benchmark wants its length)
 };
 
 /// A reply under way. Its outbox ends in Finished or an Error; cancel by id, with ModelService::cancel.
@@ -55,6 +58,7 @@ public:
         ReplyFormat format;
         Sampling sampling;
         std::vector<Token> stop_tokens;
+        Sight sight{};
         std::unique_ptr<Engine> engine;
     };
 
@@ -74,10 +78,13 @@ public:
     /// Tokens that one conversation may hold, the answer included.
     std::uint32_t context() const;
     std::int64_t created() const { return created_; }  // seconds since 1970
+    /// Why the model cannot be shown an image; empty where it can.
+    const std::string& blind_because() const { return parts_.sight.blind_because(); }
     EngineCounters counters() const { return parts_.engine->counters(); }
 
     /// The conversation as the template writes it, with the opening of an answer, and its tokens.
-    /// Fault::invalid_input with the template's own sentence when it refuses; Fault::unsupported when the
+    /// Images are decoded and prepared here. Fault::invalid_input with the template's own sentence when it
+    /// refuses; Fault::unsupported when the
     /// model has no template.
     Result<Prompt> prompt(const Conversation& conversation) const;
     /// A text taken as it stands; its author may write control tokens. What texts of this model begin with is

@@ -191,7 +191,8 @@ private:
 
 Parsed<std::unique_ptr<Answer>> begin_chat(ModelService& model, const HttpRequest& http, const Wake& wake) {
     const Json body = TRY(openai_body(http));
-    ChatRequest request = TRY(parse_chat_request(body, {model.sampling(), model.info().vocabulary}));
+    ChatRequest request =
+        TRY(parse_chat_request(body, {model.sampling(), model.info().vocabulary, model.blind_because()}));
     ReplySettings& settings = request.settings;
     TRY(check_model(model, settings.model));
     auto prompt = model.prompt(request.conversation);
@@ -209,8 +210,10 @@ Parsed<std::unique_ptr<Answer>> begin_chat(ModelService& model, const HttpReques
         answer = std::make_unique<WholeChat>(model, settings);
     const std::uint64_t seed = settings.seed ? *settings.seed : random_number();
     for (std::uint32_t choice = 0; choice < settings.choices; ++choice) {
-        ReplyRequest reply{
-            .prompt = prompt->tokens, .max_tokens = settings.max_tokens, .sampling = settings.sampling};
+        ReplyRequest reply{.prompt = prompt->tokens,
+                           .max_tokens = settings.max_tokens,
+                           .pictures = prompt->pictures,
+                           .sampling = settings.sampling};
         reply.sampling.seed = seed + choice;
         TRY(answer->generation.add(std::move(reply),
                                    {.reader = model.reader(*prompt, request.conversation.tools),

@@ -258,7 +258,7 @@ Parsed<ChatRequest> parse_chat_request(const Json& json, const ModelFacts& model
     const Json* messages = TRY(body.array("messages", messages_most));
     if (!messages) return bad_field("messages", "messages is missing");
     if (messages->empty()) return bad_field("messages", "messages is empty");
-    request.conversation.messages = TRY(parse_messages(*messages));
+    request.conversation.messages = TRY(parse_messages(*messages, model.blind_because));
     return request;
 }
 

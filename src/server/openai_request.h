@@ -19,6 +19,7 @@ namespace kapitsa {
 struct ModelFacts {
     Sampling sampling;
     std::uint32_t vocabulary = 0;
+    std::string blind_because = "the model has no vision tower";  // empty: it can be shown images
 };
 
 struct ReplySettings {
@@ -45,7 +46,8 @@ Parsed<ChatRequest> parse_chat_request(const Json& body, const ModelFacts& model
 Parsed<CompletionRequest> parse_completion_request(const Json& body, const ModelFacts& model);
 
 /// The conversation of an array "messages". Developer messages become system messages; those that open the
-/// conversation are joined to one, which is all that templates take.
-Parsed<std::vector<Message>> parse_messages(const Json& messages);
+/// conversation are joined to one, which is all that templates take. Images are data URLs: no request makes
+/// the server fetch anything. `blind_because`: see ModelFacts.
+Parsed<std::vector<Message>> parse_messages(const Json& messages, const std::string& blind_because);
 
 }  // namespace kapitsa

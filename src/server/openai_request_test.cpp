@@ -249,7 +249,74 @@ TEST(ChatRequest, AnImageIsRefusedInPlainWords) {
         parsed(R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]})"),
         facts);
     ASSERT_FALSE(request);
-    EXPECT_NE(request.error().message.find("no image input"), std::string::npos);
+    EXPECT_NE(
+        request.error().message.find("messages[0].content[0] is an image, and the model has no vision tower"),
+        std::string::npos);
+}
+
+ModelFacts seeing() {
+    ModelFacts facts_of_one = facts;
+    facts_of_one.blind_because.clear();
+    return facts_of_one;
+}
+std::string with_parts(const std::string& parts, const std::string& role = "user") {
+    return R"({"messages":[{"role":")" + role + R"(","content":[)" + parts + "]}]}";
+}
+std::string image_part(const std::string& url) {
+    return R"({"type":"image_url","image_url":{"url":")" + url + R"(","detail":"auto"}})";
+}
+
+TEST(ChatRequest, ImagesStandWhereTheyStandAmongTheText) {
+    const auto request = parse_chat_request(
+        parsed(with_parts(
+            image_part("data:image/png;base64,aGk=") + R"(,{"type":"text","text":"one"},)" +
+            R"({"type":"image_url","image_url":"DATA:;BASE64,eW91"},{"type":"text","text":"two"})")),
+        seeing());
+    ASSERT_TRUE(request) << request.error().message;
+    const Message& message = request->conversation.messages[0];
+    EXPECT_EQ(message.content, "onetwo");
+    ASSERT_EQ(message.images.size(), 2u);
+    EXPECT_EQ(message.images[0].at, 0u);
+    EXPECT_EQ(*message.images[0].file, "hi");
+    EXPECT_EQ(message.images[0].name, "messages[0].content[0].image_url.url");
+    EXPECT_EQ(message.images[1].at, 3u);
+    EXPECT_EQ(*message.images[1].file, "you");
+}
+
+TEST(ChatRequest, AnImageThatCannotBeTakenIsRefusedByItsField) {
+    const std::string url = "messages[0].content[0].image_url.url", part = "messages[0].content[0]";
+    const std::tuple<std::string, std::string, std::string> cases[] = {
+        {with_parts(image_part("https://example.org/a.png")), url, "fetches nothing from elsewhere"},
+        {with_parts(image_part("http://127.0.0.1/a.png")), url, "fetches nothing from elsewhere"},
+        {with_parts(image_part("file:///etc/passwd")), url, "fetches nothing from elsewhere"},
+        {with_parts(image_part("data:image/png,hi")), url, "must be in base64"},
+        {with_parts(image_part("data:image/png;base64")), url, "must be a data URL"},
+        {with_parts(image_part("data:image/png;base64,a b=")), url, "byte 1 of it is no digit"},
+        {with_parts(image_part("data:image/png;base64,aaaaa")), url, "a digit too many or too few"},
+        {with_parts(R"({"type":"image_url"})"), "messages[0].content[0].image_url", "must be a string"},
+        {with_parts(R"({"type":"image_url","image_url":{}})"), url, "must be a string"},
+        {with_parts(R"({"type":"image_url","image_url":{"url":7}})"), url, "must be a string"},
+        {with_parts(image_part("data:;base64,aGk="), "system"), "messages[0].content", "text alone"},
+        {with_parts(R"({"type":"input_audio"})"), part, "text or image_url"},
+    };
+    for (const auto& [body, param, words] : cases) {
+        const auto request = parse_chat_request(parsed(body), seeing());
+        ASSERT_FALSE(request) << body;
+        EXPECT_EQ(request.error().status, 400);
+        EXPECT_EQ(request.error().param, param) << body;
+        EXPECT_NE(request.error().message.find(words), std::string::npos) << request.error().message;
+    }
+}
+
+TEST(ChatRequest, ImagesAreCountedOverTheRequest) {
+    std::string parts = image_part("data:;base64,aGk=");
+    for (int i = 1; i < 64; ++i) parts += "," + image_part("data:;base64,aGk=");
+    EXPECT_TRUE(parse_chat_request(parsed(with_parts(parts)), seeing()));
+    const auto request =
+        parse_chat_request(parsed(with_parts(parts + "," + image_part("data:;base64,aGk="))), seeing());
+    ASSERT_FALSE(request);
+    EXPECT_EQ(request.error().param, "messages[0].content[64]");
+    EXPECT_NE(request.error().message.find("64"), std::string::npos);
 }
 
 TEST(ChatRequest, MessagesOfEveryRoleBecomeAConversation) {

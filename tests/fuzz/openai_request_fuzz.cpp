@@ -40,6 +40,11 @@ void check_conversation(const Conversation& conversation) {
         CHECK(message.role == "system" || message.role == "user" || message.role == "assistant" ||
               message.role == "tool");
         CHECK(is_utf8(message.content));
+        std::size_t before = 0;
+        for (const MessageImage& image : message.images) {
+            CHECK(image.file && image.at >= before && image.at <= message.content.size());
+            before = image.at;
+        }
         for (const ToolCall& call : message.calls) {
             CHECK(!call.id.empty() && !call.name.empty() && !call.arguments.empty());
             calls.insert(call.id);
@@ -57,7 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     using namespace kapitsa;
     const auto body = parse_json({reinterpret_cast<const char*>(data), size}, {.bytes = 1u << 18});
     if (!body) return 0;
-    const ModelFacts facts{.sampling = {}, .vocabulary = vocabulary};
+    const ModelFacts facts{.sampling = {}, .vocabulary = vocabulary, .blind_because = {}};
     if (const auto chat = parse_chat_request(*body, facts)) {
         check_settings(chat->settings);
         check_conversation(chat->conversation);

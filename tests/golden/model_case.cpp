@@ -51,7 +51,11 @@ std::vector<Logits> ModelCase::step(std::vector<Rows> segments) {
         pages.push_back(pages_of(rows.sequence->slot));
         first_rows_[rows.sequence->slot] = first;
         step.segments.push_back({rows.sequence->slot, first, std::uint32_t(rows.tokens.size()),
-                                 rows.sequence->committed, rows.commit, pages.back()});
+                                 rows.sequence->committed, rows.commit, pages.back(), rows.shift});
+        for (PlacedRow placed : rows.placed) {
+            placed.row += first;
+            step.placed.push_back(placed);
+        }
         for (std::size_t i = 0; i < rows.tokens.size(); ++i) {
             step.tokens.push_back(rows.tokens[i]);
             const std::int32_t parent = rows.parents.empty() ? std::int32_t(i) - 1 : rows.parents[i];

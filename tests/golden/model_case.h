@@ -33,6 +33,8 @@ public:
         std::vector<Token> tokens;
         std::vector<std::int32_t> parents = {};  // by number in the segment; empty: a chain
         bool commit = true;
+        std::vector<PlacedRow> placed = {};  // by number in the segment
+        std::int32_t shift = 0;              // see Segment
     };
     /// Computes all segments in one step, every row's logits wanted. Chains that commit move their sequences
     /// on.

@@ -27,6 +27,7 @@ struct AttendCase {
     std::size_t pages_taken = 0;
     std::vector<float> q = {}, gates = {};
     uint window = 0;
+    bool whole = false;
     std::vector<float> sinks = {};  // [heads], or none
 
     AttendCase(const Shape& of_shape, bool with_gate)
@@ -68,8 +69,11 @@ struct AttendCase {
     std::vector<std::size_t> history(const SegmentRows& segment, std::size_t row) const {
         std::vector<std::size_t> slots;
         for (std::size_t place = 0; place < segment.committed; ++place) slots.push_back(slot(segment, place));
-        for (const uint seen : path_to(parents, row))
-            slots.push_back(slot(segment, segment.committed + seen - segment.first_row));
+        if (whole)
+            for (uint i = 0; i < segment.rows; ++i) slots.push_back(slot(segment, segment.committed + i));
+        else
+            for (const uint seen : path_to(parents, row))
+                slots.push_back(slot(segment, segment.committed + seen - segment.first_row));
         if (window && slots.size() > window) slots.erase(slots.begin(), slots.end() - window);
         return slots;
     }
@@ -100,6 +104,7 @@ struct AttendCase {
                              .gate_stride = uint(2 * shape.width),
                              .tiles = tiles,
                              .window = window,
+                             .whole = whole ? 1u : 0u,
                              .scale = scale()});
         return lab.read(o, q.size());
     }
@@ -162,6 +167,17 @@ TEST_P(Attention, OverAChainIsTheSoftmaxOfWhatIsBefore) {
                 EXPECT_LT(largest_error(it.run(GetParam()), it.obvious()), 4e-6)
                     << rows << " rows of width " << shape.width << " after " << committed;
             }
+        }
+}
+
+TEST_P(Attention, OverAWholeSegmentSeesWhatIsBehindToo) {
+    for (const Shape& shape : shapes)
+        for (const uint rows : {1u, 7u, 16u, 35u}) {
+            AttendCase it(shape, false);
+            it.whole = true;
+            it.add(0, chain(rows), true);
+            EXPECT_LT(largest_error(it.run(GetParam()), it.obvious()), 4e-6)
+                << rows << " rows of width " << shape.width;
         }
 }
 

@@ -7,20 +7,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/json.h"
-#include "formats/description.h"
-#include "formats/mapped_file.h"
+#include "formats/arrays.h"
 
 namespace kapitsa {
-
-template <typename T>
-struct Array {
-    std::vector<T> values;             // row-major
-    std::vector<std::uint64_t> shape;  // outermost first; empty for a scalar
-};
 
 /// A .safetensors file of arrays.
 class Golden {
@@ -28,8 +20,8 @@ public:
     /// @param path below tests/data/goldens ("qwen3_5-dense/golden.safetensors"), or absolute
     explicit Golden(const std::string& path);
 
-    bool has(std::string_view name) const { return tensors_.contains(std::string(name)); }
-    std::vector<std::string> names() const;  // sorted
+    bool has(std::string_view name) const { return file_.has(name); }
+    std::vector<std::string> names() const { return file_.names(); }  // sorted
 
     /// F32, BF16, F16, F64 (rounded) or any integer, as floats.
     Array<float> floats(std::string_view name) const;
@@ -41,9 +33,7 @@ public:
     const TensorEntry& entry(std::string_view name) const;
 
 private:
-    std::string path_;
-    MappedFile file_;
-    std::unordered_map<std::string, TensorEntry> tensors_;
+    ArrayFile file_;
 };
 
 /// A JSON file below tests/data/goldens, or absolute.

@@ -167,6 +167,7 @@ struct DraftHistory {
     std::size_t depth = 0;
 
     DraftHistory(const Attend& a, const SegmentRows& s, std::size_t row) : args(a), segment(s) {
+        if (s.commit) return;  // a chain's keys lie where they are looked for
         for (int at = int(row); at != no_row; at = a.parents[at]) path[depth++] = std::uint32_t(at);
         for (std::size_t i = 0; i < depth / 2; ++i) std::swap(path[i], path[depth - 1 - i]);
     }
@@ -202,7 +203,8 @@ void attend_tile(const Attend& args, const SegmentRows& segment, std::size_t beg
         std::size_t count = 0, longest = 0, oldest = ~std::size_t{0};
         const DraftHistory draft(args, segment, segment.commit ? segment.first_row : row);
         for (std::size_t i = from; i < to; ++i) {
-            const std::size_t history = segment.committed + (segment.commit ? i + 1 : draft.depth);
+            const std::size_t seen = args.whole ? segment.rows : i + 1;
+            const std::size_t history = segment.committed + (segment.commit ? seen : draft.depth);
             const std::size_t before = args.window && history > args.window ? history - args.window : 0;
             longest = HWY_MAX(longest, history);
             oldest = HWY_MIN(oldest, before);
@@ -274,7 +276,8 @@ std::uint32_t rope_rows(const RopeTable& args) { return args.rows; }
 void run_rope(const RopeTable& args, std::uint32_t first, std::uint32_t last, Scratch&) {
     for (std::size_t row = first; row < last; ++row) {
         for (std::size_t i = 0; i < args.half; ++i) {
-            const float angle = float(args.positions[row]) * args.frequencies[i];
+            const std::size_t axis = args.axes ? args.axes[i] : 0;
+            const float angle = float(args.positions[row * position_axes + axis]) * args.frequencies[i];
             args.cosines[row * args.half + i] = std::cos(angle);
             args.sines[row * args.half + i] = std::sin(angle);
         }

@@ -33,11 +33,13 @@ const std::unordered_map<std::string_view, const Native*>& natives() {
     static const auto table = [] {
         std::unordered_map<std::string_view, const Native*> all;
         for (const auto natives_of_file :
-             {attend_natives(), choose_tokens_natives(), delta_chunks_natives(), delta_net_natives(),
-              elementwise_natives(), embed_natives(), experts_natives(), mamba2_natives(),
-              mamba2_chunks_natives(), multiply_affine_natives(), multiply_blocks_natives(),
-              multiply_dense_natives(), ngrams_natives(), rms_norm_natives(), short_conv_natives(),
-              sparse_attend_natives(), streams_natives(), unit_norm_natives()})
+             {attend_natives(),         choose_tokens_natives(),   delta_chunks_natives(),
+              delta_net_natives(),      elementwise_natives(),     embed_natives(),
+              experts_natives(),        layer_norm_natives(),      mamba2_natives(),
+              mamba2_chunks_natives(),  multiply_affine_natives(), multiply_blocks_natives(),
+              multiply_dense_natives(), ngrams_natives(),          picture_natives(),
+              rms_norm_natives(),       short_conv_natives(),      sparse_attend_natives(),
+              streams_natives(),        unit_norm_natives()})
             for (const Native& native : natives_of_file) {
                 const bool is_new = all.emplace(native.name, &native).second;
                 CHECK(is_new);
@@ -76,13 +78,15 @@ private:
 
 class CpuBackend final : public Backend {
 public:
-    explicit CpuBackend(std::uint32_t threads) : pool_(threads), scratch_(threads) {}
+    CpuBackend(std::uint32_t threads, bool wide_sums) : pool_(threads), wide_sums_(wide_sums) {
+        for (std::uint32_t worker = 0; worker < threads; ++worker) scratch_.emplace_back(wide_sums);
+    }
 
     Device device() const override {
         const long pages = ::sysconf(_SC_PHYS_PAGES), page_bytes = ::sysconf(_SC_PAGE_SIZE);
         const auto target = hwy::SupportedTargets() & HWY_TARGETS;
         return {
-            .name = "cpu",
+            .name = wide_sums_ ? "cpu-f64" : "cpu",
             .description = std::to_string(pool_.workers()) +
                            (pool_.workers() == 1 ? " thread, " : " threads, ") +
                            hwy::TargetName(target & ~(target - 1)),
@@ -188,6 +192,7 @@ private:
     }
 
     Pool pool_;
+    bool wide_sums_;
     std::vector<Scratch> scratch_;  // [workers]
     std::vector<Mapping> memory_;
     std::vector<Launch> tape_;
@@ -197,13 +202,13 @@ private:
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> open_cpu_backend(const BackendOptions& options) {
+Result<std::unique_ptr<Backend>> open_cpu_backend(const BackendOptions& options, bool wide_sums) {
     constexpr std::uint32_t most_threads = 1024;
     if (options.threads > most_threads)
         return fail(Fault::invalid_input, std::to_string(options.threads) +
                                               " threads are too many; at most " +
                                               std::to_string(most_threads));
-    return std::make_unique<CpuBackend>(options.threads ? options.threads : usable_cores());
+    return std::make_unique<CpuBackend>(options.threads ? options.threads : usable_cores(), wide_sums);
 }
 
 }  // namespace kapitsa::cpu

@@ -8,6 +8,7 @@
 
 namespace kapitsa::cpu {
 
-Result<std::unique_ptr<Backend>> open_cpu_backend(const BackendOptions& options);
+/// @param wide_sums see Scratch::wide_sums
+Result<std::unique_ptr<Backend>> open_cpu_backend(const BackendOptions& options, bool wide_sums);
 
 }  // namespace kapitsa::cpu

@@ -5,6 +5,8 @@
 // it. Both take a row's sum as one accumulator of lanes over ascending columns, reduced at the end; so the
 // result of a row is the same to the bit in both, with any number of rows beside it.
 //
+// Both also have a slow twin with sums in f64 (Scratch::wide_sums), which takes the unpacked weights.
+//
 // A weight format is a class with
 //     Weights(part, args, room), which may keep `floats(args)` floats in the room,
 //     unpack(output, to): one row of weights as floats,
@@ -119,10 +121,21 @@ void multiply_few_rows(const Weights& weights, const float* x, std::size_t first
     }
 }
 
+/// Outputs [from, to) with sums in f64, one at a time: this is measured with, and not waited for.
+template <class Weights>
+void multiply_wide(const Weights& weights, const float* x, std::size_t rows, std::size_t columns,
+                   std::size_t from, std::size_t to, const Results& results, float* room) {
+    for (std::size_t o = from; o < to; ++o) {
+        weights.unpack(o, room);
+        for (std::size_t r = 0; r < rows; ++r) results.put(r, o, wide_dot(room, x + r * columns, columns));
+    }
+}
+
 /// Outputs [from, to) for any number of rows.
 template <class Weights>
 void multiply_outputs(const Weights& weights, const float* x, std::size_t rows, std::size_t columns,
-                      std::size_t from, std::size_t to, const Results& results, float* room) {
+                      std::size_t from, std::size_t to, const Results& results, float* room, bool wide) {
+    if (wide) return multiply_wide(weights, x, rows, columns, from, to, results, room);
     switch (rows) {
         case 1: return multiply_few_rows<Weights, 1>(weights, x, from, to - from, results);
         case 2: return multiply_few_rows<Weights, 2>(weights, x, from, to - from, results);
@@ -137,15 +150,15 @@ void multiply_outputs(const Weights& weights, const float* x, std::size_t rows, 
 
 /// The floats that a product of this many rows needs: the weights' own, then a block of them unpacked.
 template <class Weights, class Args>
-HWY_INLINE std::size_t multiply_room(const Args& args, std::size_t rows) {
+HWY_INLINE std::size_t multiply_room(const Args& args, std::size_t rows, bool wide) {
     const std::size_t stride = hwy::RoundUpTo(std::size_t(args.columns), hn::Lanes(F()));
-    return Weights::floats(args) + (rows > stream_rows ? block_outputs * stride : 0);
+    return Weights::floats(args) + (rows > stream_rows || wide ? block_outputs * stride : 0);
 }
 
 /// Units [first, last) of these parts: blocks of outputs, the parts one behind the other.
 template <class Weights, class Args>
 void multiply_parts_of(const typename Args::Part* parts, const Args& args, const float* x, std::size_t rows,
-                       std::uint32_t first, std::uint32_t last, float* room) {
+                       std::uint32_t first, std::uint32_t last, float* room, bool wide) {
     std::uint32_t before = 0;
     for (uint p = 0; p < args.count && before < last; ++p) {
         const auto& part = parts[p];
@@ -157,7 +170,7 @@ void multiply_parts_of(const typename Args::Part* parts, const Args& args, const
             const std::size_t to =
                 HWY_MIN(std::size_t(end - before) * block_outputs, std::size_t(part.outputs));
             multiply_outputs(weights, x, rows, args.columns, from, to, {part.add, part.y, part.outputs},
-                             room + Weights::floats(args));
+                             room + Weights::floats(args), wide);
         }
         before += blocks;
     }
@@ -165,8 +178,8 @@ void multiply_parts_of(const typename Args::Part* parts, const Args& args, const
 
 template <class Weights, class Args>
 HWY_INLINE void multiply_blocks(const Args& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
-    float* room = scratch.floats(multiply_room<Weights>(args, args.rows));
-    multiply_parts_of<Weights>(args.parts, args, args.x, args.rows, first, last, room);
+    float* room = scratch.floats(multiply_room<Weights>(args, args.rows, scratch.wide_sums()));
+    multiply_parts_of<Weights>(args.parts, args, args.x, args.rows, first, last, room, scratch.wide_sums());
 }
 
 /// The same with experts: units are the blocks of the first group, then those of the second, and so on.
@@ -174,7 +187,7 @@ HWY_INLINE void multiply_blocks(const Args& args, std::uint32_t first, std::uint
 template <class Weights, class Args, class Matrix>
 HWY_INLINE void multiply_expert_blocks(const MultiplyExperts<Matrix>& experts, const Args& args,
                                        std::uint32_t first, std::uint32_t last, Scratch& scratch) {
-    float* room = scratch.floats(multiply_room<Weights>(args, args.rows));
+    float* room = scratch.floats(multiply_room<Weights>(args, args.rows, scratch.wide_sums()));
     const std::uint32_t blocks = multiply_units(args);
     if (blocks == 0) return;
     for (std::uint32_t unit = first; unit < last;) {
@@ -191,7 +204,7 @@ HWY_INLINE void multiply_expert_blocks(const MultiplyExperts<Matrix>& experts, c
             parts[p].outputs = whole.outputs;
         }
         multiply_parts_of<Weights>(parts, args, args.x + std::size_t(group.first) * args.columns, group.rows,
-                                   begin, end, room);
+                                   begin, end, room, scratch.wide_sums());
         unit += end - begin;
     }
 }

@@ -16,6 +16,11 @@ namespace kapitsa::cpu {
 /// Memory of one worker, kept between launches. It grows in the first steps and then no more.
 class Scratch {
 public:
+    explicit Scratch(bool wide_sums) : wide_sums_(wide_sums) {}
+    /// Whether the backend is "cpu-f64": the sums of matrix products and norms are taken in f64 and rounded
+    /// once. Many times slower, and there to measure how far the sums in f32 are from it.
+    bool wide_sums() const { return wide_sums_; }
+
     /// Room for this many floats at a cache line's alignment; unset. The last call's room ends with the next
     /// call.
     float* floats(std::size_t count);
@@ -26,6 +31,7 @@ private:
     };
     std::unique_ptr<float, Free> memory_;
     std::size_t count_ = 0;
+    bool wide_sums_;
 };
 
 struct Native {
@@ -69,12 +75,14 @@ std::span<const Native> delta_chunks_natives();
 std::span<const Native> elementwise_natives();
 std::span<const Native> embed_natives();
 std::span<const Native> experts_natives();
+std::span<const Native> layer_norm_natives();
 std::span<const Native> mamba2_natives();
 std::span<const Native> mamba2_chunks_natives();
 std::span<const Native> multiply_affine_natives();
 std::span<const Native> multiply_blocks_natives();
 std::span<const Native> multiply_dense_natives();
 std::span<const Native> ngrams_natives();
+std::span<const Native> picture_natives();
 std::span<const Native> rms_norm_natives();
 std::span<const Native> short_conv_natives();
 std::span<const Native> sparse_attend_natives();

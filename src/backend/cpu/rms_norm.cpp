@@ -12,17 +12,17 @@
 HWY_BEFORE_NAMESPACE();
 namespace kapitsa::cpu::HWY_NAMESPACE {
 
-HWY_INLINE float inverse_rms(const float* x, std::size_t columns, float epsilon) {
-    return 1.0f / std::sqrt(dot(x, x, columns) / float(columns) + epsilon);
+HWY_INLINE float inverse_rms(const float* x, std::size_t columns, float epsilon, bool wide) {
+    return 1.0f / std::sqrt(sum_of_squares(x, columns, wide) / float(columns) + epsilon);
 }
 
-void rms_norm_rows(const RmsNorm& args, std::uint32_t first, std::uint32_t last) {
+void rms_norm_rows(const RmsNorm& args, std::uint32_t first, std::uint32_t last, bool wide) {
     const F d;
     const std::size_t columns = args.columns;
     for (std::size_t row = first; row < last; ++row) {
         const float* x = args.x + (args.picked ? args.picked[row] : row) * columns;
         float* y = args.y + row * columns;
-        const auto scale = hn::Set(d, inverse_rms(x, columns, args.epsilon));
+        const auto scale = hn::Set(d, inverse_rms(x, columns, args.epsilon, wide));
         for (std::size_t i = 0; i < columns; i += hn::Lanes(d)) {
             const auto v = hn::Mul(load_first(d, x + i, columns - i), scale);
             store_first(hn::Mul(v, load_first(d, args.weight + i, columns - i)), d, y + i, columns - i);
@@ -30,13 +30,13 @@ void rms_norm_rows(const RmsNorm& args, std::uint32_t first, std::uint32_t last)
     }
 }
 
-void gated_rms_norm_rows(const GatedRmsNorm& args, std::uint32_t first, std::uint32_t last) {
+void gated_rms_norm_rows(const GatedRmsNorm& args, std::uint32_t first, std::uint32_t last, bool wide) {
     const F d;
     const std::size_t width = args.width;
     for (std::size_t row = first; row < last; ++row) {
         for (std::size_t head = 0; head < args.heads; ++head) {
             const std::size_t at = (row * args.heads + head) * width;
-            const auto scale = hn::Set(d, inverse_rms(args.x + at, width, args.epsilon));
+            const auto scale = hn::Set(d, inverse_rms(args.x + at, width, args.epsilon, wide));
             for (std::size_t i = 0; i < width; i += hn::Lanes(d)) {
                 const std::size_t left = width - i;
                 const auto normed = hn::Mul(hn::Mul(load_first(d, args.x + at + i, left), scale),
@@ -49,7 +49,7 @@ void gated_rms_norm_rows(const GatedRmsNorm& args, std::uint32_t first, std::uin
     }
 }
 
-void norm_of_gated_rows(const NormOfGated& args, std::uint32_t first, std::uint32_t last) {
+void norm_of_gated_rows(const NormOfGated& args, std::uint32_t first, std::uint32_t last, bool wide) {
     const F d;
     const std::size_t width = args.width;
     for (std::size_t row = first; row < last; ++row) {
@@ -62,7 +62,7 @@ void norm_of_gated_rows(const NormOfGated& args, std::uint32_t first, std::uint3
                                     silu(load_first(d, args.gate + at + i, left))),
                             d, y + i, left);
             }
-            const auto scale = hn::Set(d, inverse_rms(y, width, args.epsilon));
+            const auto scale = hn::Set(d, inverse_rms(y, width, args.epsilon, wide));
             for (std::size_t i = 0; i < width; i += hn::Lanes(d)) {
                 const std::size_t left = width - i;
                 const auto normed = hn::Mul(load_first(d, y + i, left), scale);
@@ -88,14 +88,14 @@ namespace {
 std::uint32_t rows_of(const RmsNorm& args) { return args.rows; }
 std::uint32_t gated_rows_of(const GatedRmsNorm& args) { return args.rows; }
 std::uint32_t rows_of_gated(const NormOfGated& args) { return args.rows; }
-void run(const RmsNorm& args, std::uint32_t first, std::uint32_t last, Scratch&) {
-    HWY_DYNAMIC_DISPATCH(rms_norm_rows)(args, first, last);
+void run(const RmsNorm& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
+    HWY_DYNAMIC_DISPATCH(rms_norm_rows)(args, first, last, scratch.wide_sums());
 }
-void run_gated(const GatedRmsNorm& args, std::uint32_t first, std::uint32_t last, Scratch&) {
-    HWY_DYNAMIC_DISPATCH(gated_rms_norm_rows)(args, first, last);
+void run_gated(const GatedRmsNorm& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
+    HWY_DYNAMIC_DISPATCH(gated_rms_norm_rows)(args, first, last, scratch.wide_sums());
 }
-void run_of_gated(const NormOfGated& args, std::uint32_t first, std::uint32_t last, Scratch&) {
-    HWY_DYNAMIC_DISPATCH(norm_of_gated_rows)(args, first, last);
+void run_of_gated(const NormOfGated& args, std::uint32_t first, std::uint32_t last, Scratch& scratch) {
+    HWY_DYNAMIC_DISPATCH(norm_of_gated_rows)(args, first, last, scratch.wide_sums());
 }
 
 constexpr Native natives[] = {

@@ -51,6 +51,21 @@ HWY_INLINE float dot(const float* a, const float* b, std::size_t count) {
     return sum(total);
 }
 
+/// The same in f64, rounded once: a product of two f32 has no rounding there.
+HWY_INLINE float wide_dot(const float* a, const float* b, std::size_t count) {
+    const hn::ScalableTag<double> d;
+    const hn::Rebind<float, decltype(d)> narrow;
+    auto total = hn::Zero(d);
+    for (std::size_t i = 0; i < count; i += hn::Lanes(d))
+        total = hn::MulAdd(hn::PromoteTo(d, load_first(narrow, a + i, count - i)),
+                           hn::PromoteTo(d, load_first(narrow, b + i, count - i)), total);
+    return float(hn::GetLane(hn::SumOfLanes(d, total)));
+}
+
+HWY_INLINE float sum_of_squares(const float* x, std::size_t count, bool wide) {
+    return wide ? wide_dot(x, x, count) : dot(x, x, count);
+}
+
 HWY_INLINE FloatVec sigmoid(FloatVec x) {
     const F d;
     // Exp is good up to 104, where it is infinite already. Far beyond, its exponent wraps around.

@@ -1,8 +1,9 @@
-// Qwen3.5, 3.6 and 3.8, dense and with experts, text: three gated delta-net layers, then one full-attention
+// Qwen3.5, 3.6 and 3.8, dense and with experts: three gated delta-net layers, then one full-attention
 // layer, repeated; and the head that drafts for them. Everything this family knows of itself is in this file:
 // its numbers, its tensors, its forward pass. Source: the family's reference implementation and config.json;
 // checked by tests/golden.
 
+#include "model/arch/qwen3_5/vision.h"
 #include "model/architecture.h"
 #include "model/config_rules.h"
 #include "model/layers/attention.h"
@@ -21,6 +22,7 @@ struct Numbers {
     std::uint32_t heads, kv_heads, head_width, rotary;
     DeltaNetShape delta_net;
     double rope_theta;
+    std::vector<std::uint32_t> sections;  // frequencies that turn by time, row and column
     float epsilon;
     bool tied;    // the head is the embedding
     bool tiled;   // value heads of the delta net: see layers/delta_net.h
@@ -101,6 +103,8 @@ Status check(const ConfigReader& text, const Numbers& n) {
     if (n.rotary % 2 != 0 || n.rotary > n.head_width || n.rotary == 0)
         return refuse("head_dim", "times partial_rotary_factor is " + std::to_string(n.rotary) +
                                       "; it must be even, and from 2 to head_dim");
+    if (n.sections.size() < 3)
+        return refuse("rope_parameters", "has a mrope_section of fewer than three numbers");
     if (n.delta_net.value_heads % n.delta_net.key_heads != 0)
         return refuse("linear_num_value_heads", "is no multiple of linear_num_key_heads");
     return Done{};
@@ -130,6 +134,7 @@ Result<Numbers> read(const Json& config) {
                       .value_width = TRY(text.number_or("linear_value_head_dim", 128, head_widths)),
                       .taps = TRY(text.number_or("linear_conv_kernel_dim", 4, {2, 8}))},
         .rope_theta = TRY((rope.has("rope_theta") ? rope : text).real("rope_theta", {1.0, 1e12})),
+        .sections = {},
         .epsilon = float(TRY(text.real_or("rms_norm_eps", 1e-6, {0.0, 1.0}))),
         .tied = TRY((text.has("tie_word_embeddings") ? text : file).flag_or("tie_word_embeddings", false)),
         .tiled = TRY(text.flag_or("linear_value_heads_tiled", false)),
@@ -140,9 +145,20 @@ Result<Numbers> read(const Json& config) {
     const double part = TRY(
         (rope.has("partial_rotary_factor") ? rope : text).real_or("partial_rotary_factor", 0.25, {0.0, 1.0}));
     n.rotary = std::uint32_t(n.head_width * part);
+    n.sections = {11, 11, 10};
+    if (rope.has("mrope_section")) n.sections = TRY(rope.numbers("mrope_section", {0, 1024}));
     n.attends = TRY(read_layer_kinds(text, n.layers));
     TRY(check(text, n));
     return n;
+}
+
+/// Which coordinate of a position each frequency takes: time, row, column, time, ... as far as the sections
+/// go, then time.
+std::vector<std::uint32_t> rope_axes(const Numbers& n) {
+    std::vector<std::uint32_t> axes(n.rotary / 2);
+    for (std::uint32_t i = 0; i < axes.size(); ++i)
+        if (const std::uint32_t axis = i % 3; axis > 0 && i < 3 * n.sections[axis]) axes[i] = axis;
+    return axes;
 }
 
 class Qwen35 final : public Model {
@@ -155,6 +171,7 @@ public:
         const float shift = TRY(find_norm_shift(weights, prefix, n));
         model->embedding_ = TRY(weights.matrix(prefix + "embed_tokens", n.vocabulary, n.width));
         model->rope_frequencies_ = TRY(rope_frequencies(weights, n.rotary, n.rope_theta));
+        model->rope_axes_ = TRY(weights.upload(rope_axes(n)));
         for (std::uint32_t i = 0; i < n.layers; ++i) TRY(model->load_layer(weights, prefix, i, shift));
         model->norm_ = TRY(shifted_norm(weights, prefix + "norm.weight", n.width, shift));
         TRY(model->load_head(weights, trunk.head));
@@ -180,6 +197,7 @@ public:
                                            .feed_forward = n.feed_forward,
                                            .epsilon = n.epsilon,
                                            .rope_frequencies = rope_frequencies_,
+                                           .rope_axes = rope_axes_,
                                            .embedding = embedding_,
                                            .logits = head_},
                                           std::uint32_t(attention_.size())));
@@ -189,13 +207,17 @@ public:
         return nullptr;
     }
 
+    Result<std::unique_ptr<Tower>> load_tower(const Json& config, Weights& weights) const override {
+        return qwen3_5_vision::load(config, weights, numbers_.width);
+    }
+
     const ModelShape& shape() const override { return shape_; }
 
     Tensor forward(const Batch& batch, const ModelMemory& memory, const Taps& taps,
                    Recorder& r) const override {
         const float epsilon = numbers_.epsilon;
         const Tensor x = r.embed(embedding_, batch);
-        const Rope angles = rope(rope_frequencies_, batch, r);
+        const Rope angles = rope(rope_frequencies_, batch, r, rope_axes_);
         for (std::uint32_t i = 0; i < numbers_.layers; ++i) {
             const auto scope = r.scope();
             const Layer& layer = layers_[i];
@@ -304,6 +326,7 @@ private:
     ModelShape shape_;
     Weight embedding_, head_;
     Tensor norm_, rope_frequencies_;
+    Address rope_axes_;
     std::vector<Layer> layers_;
     std::vector<Attention> attention_;
     std::vector<DeltaNet> delta_net_;

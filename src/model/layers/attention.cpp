@@ -55,10 +55,10 @@ Result<Tensor> rope_frequencies(Weights& weights, std::uint32_t rotary, double t
     return weights.upload(frequencies, 1, rotary / 2);
 }
 
-Rope rope(Tensor frequencies, const Batch& batch, Recorder& r) {
+Rope rope(Tensor frequencies, const Batch& batch, Recorder& r, Address axes) {
     const std::uint32_t half = frequencies.columns;
     const Rope angles{r.place(batch.rows, half), r.place(batch.rows, half)};
-    r.launch(rope_table_f32, {in<uint>(batch.positions), in(frequencies), out(angles.cosines),
+    r.launch(rope_table_f32, {in<uint>(batch.positions), in<uint>(axes), in(frequencies), out(angles.cosines),
                               out(angles.sines), batch.rows, half});
     return angles;
 }

@@ -52,6 +52,7 @@ private:
 
 /// The frequencies theta^(-2i/rotary), in f32 as the references compute them. @return [1, rotary / 2]
 Result<Tensor> rope_frequencies(Weights& weights, std::uint32_t rotary, double theta);
-Rope rope(Tensor frequencies, const Batch& batch, Recorder& r);
+/// `axes`: which coordinate of a row's position each frequency takes, uint [rotary / 2]; null: the first.
+Rope rope(Tensor frequencies, const Batch& batch, Recorder& r, Address axes = {});
 
 }  // namespace kapitsa

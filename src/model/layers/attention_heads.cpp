@@ -54,6 +54,7 @@ Tensor AttentionHeads::attend(Tensor q, Tensor k, Tensor v, const Rope& rope, co
                           .gate_stride = query_width,
                           .tiles = batch.tiles,
                           .window = window,
+                          .whole = 0,
                           .scale = 1.0f / std::sqrt(float(width))});
     return o;
 }

@@ -33,7 +33,8 @@ Tensor MtpHead::forward(const Batch& batch, const Streams& before, Address strea
     const Tensor token = r.rms_norm(r.embed(n.embedding, batch), token_norm_, n.epsilon);
     const Tensor stream = r.rms_norm_of(before.rows, before.picked, batch.rows, stream_norm_, n.epsilon);
     const Tensor x = r.multiply(join_, r.join(token, stream));
-    attention_.add(r.rms_norm(x, norm_, n.epsilon), x, rope(n.rope_frequencies, batch, r), batch, memory, r);
+    attention_.add(r.rms_norm(x, norm_, n.epsilon), x, rope(n.rope_frequencies, batch, r, n.rope_axes), batch,
+                   memory, r);
     feed_forward_.add(r.rms_norm(x, post_norm_, n.epsilon), x, r);
     r.copy_rows(r.rms_norm(x, final_norm_, n.epsilon), Address{}, Address{}, batch.rows, streams);
     return r.multiply(n.logits, r.rms_norm_of(x, batch.wanted_rows, batch.wanted, final_norm_, n.epsilon));

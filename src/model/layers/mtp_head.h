@@ -18,6 +18,7 @@ public:
         FeedForward::Numbers feed_forward;
         float epsilon = 0;
         Tensor rope_frequencies;
+        Address rope_axes;  // see rope()
         Weight embedding, logits;
     };
 

@@ -47,7 +47,7 @@ SparseAttention::Chosen SparseAttention::choose(const Index& index, const Rope& 
                                                 Recorder& r) const {
     const Numbers& n = numbers_;
     const std::uint32_t half = n.attention.rotary / 2;
-    const HistoryRows history{.positions = in<uint>(batch.positions),
+    const HistoryRows history{.positions = in<uint>(batch.depths),
                               .parents = in<int>(batch.parents),
                               .slots = in<uint>(batch.slots),
                               .pages = in<uint>(batch.pages),
