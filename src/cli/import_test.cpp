@@ -44,8 +44,8 @@ protected:
         std::ofstream(path, std::ios::binary) << text;
     }
     /// A real model of the golden's weights, with a tokenizer of bytes.
-    static GgufWriter model() {
-        GgufWriter writer = gguf_of("qwen3_5-dense", ElementType::f32);
+    static GgufWriter model(const std::string& golden = "qwen3_5-dense") {
+        GgufWriter writer = gguf_of(golden, ElementType::f32);
         TokenizerDescription bytes;
         for (int byte = 0; byte < 256; ++byte) bytes.pieces.emplace_back(1, static_cast<char>(byte));
         add_tokenizer(writer, bytes, "qwen35");
@@ -80,6 +80,20 @@ TEST_F(Import, AFileIsLinkedFoundAndRemovedWithoutTouchingTheOriginal) {
     EXPECT_FALSE(find_model("some-model"));
     EXPECT_TRUE(fs::exists(file));
     EXPECT_EQ(run({"rm", "some-model"}), exit_code(Fault::invalid_input));
+}
+
+TEST_F(Import, EveryFamilyIsCheckedAndFound) {
+    for (const std::string golden : {"qwen3_5-moe", "qwen4_exp", "nemotron_h-moe", "dory", "flint"}) {
+        const std::string file = (downloads_ / (golden + ".gguf")).string();
+        GgufWriter writer = model(golden);
+        writer.write(file);
+        EXPECT_EQ(run({"import", file.c_str(), "--name", "whole"}), 0) << golden;
+        EXPECT_TRUE(find_model("whole")) << golden;
+        EXPECT_EQ(run({"rm", "whole"}), 0) << golden;
+        writer.floats("blk.0.extra.weight", ElementType::f32, {1}, {1.0f}).write(file);
+        EXPECT_EQ(run({"import", file.c_str(), "--name", "odd"}), exit_code(Fault::unsupported)) << golden;
+        EXPECT_FALSE(find_model("odd")) << golden;
+    }
 }
 
 TEST_F(Import, RmRemovesWhatImportMadeAndNothingElse) {
