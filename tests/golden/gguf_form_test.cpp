@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "golden/gguf_files.h"
 #include "golden/model_case.h"
 #include "model/gguf_dialect.h"
 #include "support/checkpoint_writer.h"
@@ -16,20 +17,6 @@ namespace kapitsa {
 namespace {
 
 constexpr const char* source = "qwen3_5-dense";
-
-/// A prompt's worth of tokens that every golden model has, and a few one by one: the path of few rows.
-Logits logits_of(const std::string& path) {
-    ModelCase model(path);
-    auto sequence = model.begin(0);
-    std::vector<Token> prompt;
-    for (Token i = 0; i < 65; ++i) prompt.push_back((i * 37 + 11) % 251);
-    Logits logits = model.chain(sequence, prompt);
-    for (const Token token : {3, 141, 59}) {
-        const Logits row = model.chain(sequence, {token});
-        logits.insert(logits.end(), row.begin(), row.end());
-    }
-    return logits;
-}
 
 /// A folder of the golden's weights, whose delta nets have their value heads in GGUF's order.
 void write_tiled_folder(const std::string& golden, const std::string& folder) {
@@ -113,20 +100,6 @@ TEST_P(GgufWidths, HasTheLogitsOfTheWeightsItStandsFor) {
 INSTANTIATE_TEST_SUITE_P(Types, GgufWidths,
                          testing::Values(ElementType::f16, ElementType::bf16, ElementType::q8_0),
                          [](const auto& type) { return std::string(element_name(type.param)); });
-
-/// What opening the file and loading a model from it says.
-std::string refusal(const GgufWriter& writer) {
-    const TemporaryFolder folder;
-    writer.write(folder.path() + "/model.gguf");
-    const auto checkpoint = open_model(folder.path() + "/model.gguf");
-    if (!checkpoint) return checkpoint.error().message;
-    const auto runner = load_runner(*checkpoint);
-    return runner ? "loaded" : runner.error().message;
-}
-
-void expect_in(const std::string& part, const std::string& text) {
-    EXPECT_NE(text.find(part), std::string::npos) << text;
-}
 
 TEST(GgufForm, WhatIsMissingOrWrongIsNamed) {
     const auto changed = [](auto change) {

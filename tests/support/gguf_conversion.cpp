@@ -76,7 +76,7 @@ void Converter::add(const std::string& block, const std::string& local, Array<fl
     if (row == rows_.end()) return;  // a part that converters drop
     apply(row->change, tensor);
     const bool is_matrix = tensor.shape.size() >= 2 && row->change == Change::none;
-    const bool fits = is_matrix && tensor.shape.back() % element_form(type_).values == 0;
+    const bool fits = is_matrix && tensor.shape.back() % element_form(rounded_.value_or(type_)).values == 0;
     if (fits && rounded_) tensor.values = rounded_to(*rounded_, tensor.values);
     writer_.floats(block + row->theirs, fits ? type_ : ElementType::f32, tensor.shape, tensor.values);
 }

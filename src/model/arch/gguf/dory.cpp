@@ -1,5 +1,6 @@
 // How GGUF files say Dory (dory). Names and keys as a public port of the architecture reads them. What every
 // file of the family says alike in config.json no key says: it follows from the architecture.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "model/gguf_dialect.h"
@@ -54,10 +55,11 @@ Status read_attention(const GgufTranslation& file, std::uint32_t layers, Json& c
                                                 "; they must be equal");
     config["attention_head_dim"] = width;
     config["swa_window_size"] = TRY(settings.number(file.key("attention.sliding_window"), token_counts));
-    config["rope_profile_layers"] = TRY(settings.numbers(file.key("rope.profile"), widths));
+    const auto profiles = TRY(settings.numbers(file.key("rope.profile"), widths));
+    config["rope_profile_layers"] = profiles;
     config["rope_theta"] = TRY(settings.real(file.key("rope.freq_base")));
-    if (const std::string second = file.key("rope.freq_base_2"); settings.has(second))
-        config["rope_theta_2"] = TRY(settings.real(second));
+    if (std::ranges::find(profiles, 2u) != profiles.end())
+        config["rope_theta_2"] = TRY(settings.real(file.key("rope.freq_base_2")));
     if (const auto scaling = TRY(settings.text_or(file.key("rope.scaling.type"), "none")); scaling != "none")
         return fail(Fault::unsupported, settings.field(file.key("rope.scaling.type")) + " is \"" + scaling +
                                             "\"; none is supported");
