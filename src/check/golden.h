@@ -32,7 +32,7 @@ struct GoldenCase {
     std::optional<GoldenArray>
         hidden;  // [layers + 1, rows, width] of the last rows: the stream after each layer
     bool begins_with_embeddings = false;  // hidden: the first is what goes into the layers; else the last is
-                                          // the final norm's output
+                                          // the final norm's output, which may be missing
     std::string greedy_name;
     std::vector<Token> greedy;  // the tokens that follow the prompt; none: not said
 };

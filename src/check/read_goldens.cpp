@@ -74,8 +74,10 @@ private:
     static std::string first_part(const std::string& stem) { return stem.substr(0, stem.find('.')); }
     static std::string last_part(const std::string& stem) { return stem.substr(stem.rfind('.') + 1); }
 
-    /// A prompt by its length alone, or with the run that is wanted; or a named one: "mlx4.hello".
+    /// A prompt by its length alone, or with the run that is wanted; or a named one: "mlx4.hello". What has
+    /// parents is no prompt but a tree.
     bool is_ours(const std::string& stem) const {
+        if (arrays_.has(stem + ".parents")) return false;
         const std::string first = first_part(stem);
         if (!is_length(first)) return true;
         return stem == first || stem == first + "." + run_;

@@ -165,7 +165,7 @@ private:
 Status run(const Options& options) {
     const auto model = TRY(load_model(options.load));
     TRY(check_lengths(options, model.service->context()));
-    const auto threads = wanted_threads(options.load);
+    const auto threads = wanted_threads(options.load.threads);
     const Report report(*model.service, threads, options.json, read_bandwidth(threads));
     report.head();
     TRY(flush_output());

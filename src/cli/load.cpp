@@ -20,7 +20,7 @@ Result<LoadedModel> load_folder(const ModelFolder& folder, const LoadOptions& op
     RunnerOptions wanted;
     if (options.context > 0) wanted.context = static_cast<std::uint32_t>(options.context);
     wanted.sequences = static_cast<std::uint32_t>(options.parallel);
-    wanted.threads = wanted_threads(options);
+    wanted.threads = wanted_threads(options.threads);
     wanted.expert_bytes = options.expert_bytes;
     auto engine = Engine::start(TRY(load_runner(*loaded.checkpoint, wanted)));
     loaded.service = TRY(ModelService::make(*loaded.checkpoint, std::move(engine), folder.name));
@@ -47,8 +47,8 @@ void declare_load_options(Arguments& arguments, LoadOptions& options) {
     arguments.number("--threads", options.threads, 1, threads_most, "Threads that compute", "one a core");
 }
 
-std::uint32_t wanted_threads(const LoadOptions& options) {
-    if (options.threads > 0) return static_cast<std::uint32_t>(options.threads);
+std::uint32_t wanted_threads(std::uint64_t threads) {
+    if (threads > 0) return static_cast<std::uint32_t>(threads);
     return std::max(1u, std::thread::hardware_concurrency());
 }
 

@@ -35,7 +35,7 @@ Result<LoadedModel> load_model(const LoadOptions& options);
 /// An error of the model at `path`: names it, once, and says what helps where the message cannot know.
 Error explained(Error error, const std::string& path);
 
-/// Threads that `options` ask for, resolved.
-std::uint32_t wanted_threads(const LoadOptions& options);
+/// What --threads asks for, resolved.
+std::uint32_t wanted_threads(std::uint64_t threads);
 
 }  // namespace kapitsa

@@ -28,8 +28,10 @@ std::string ChangedConfigs::with(const Json& fields) {
             std::filesystem::copy_file(file.path(), path + "/" + name);
     }
     Json config = read_golden_json(golden_ + "/config.json");
-    Json& text = config.contains("text_config") ? config["text_config"] : config;
-    for (const auto& [key, value] : fields.items()) text[key] = value;
+    for (const auto& [key, value] : fields.items()) {
+        const bool inside = config.contains("text_config") && !config.contains(key);
+        (inside ? config["text_config"] : config)[key] = value;
+    }
     std::ofstream(path + "/config.json") << config;
     return path;
 }
