@@ -30,6 +30,14 @@ struct Grid {
     std::uint32_t x = 1, y = 1, z = 1, threads = 32;
 };
 
+/// What the host does between two launches of a step: it sees what the launches before wrote, and those after
+/// see what it writes.
+class HostWork {
+public:
+    virtual ~HostWork() = default;
+    virtual void between_launches(Bytes args) = 0;
+};
+
 class Backend {
 public:
     virtual ~Backend() = default;
@@ -54,12 +62,19 @@ public:
         static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= 512);
         record(kernel.name, std::as_bytes(std::span(&args, 1)), grid);
     }
+    /// Records work of the host; only on a device that shares its memory. `work` lives until the run.
+    template <typename Args>
+    void call(HostWork& work, const Args& args) {
+        static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= 512);
+        record_call(work, std::as_bytes(std::span(&args, 1)));
+    }
     /// Runs what was recorded, in order, to the end. Fault::device once the device has failed; it stays
     /// failed.
     virtual Status run() = 0;
 
 private:
     virtual void record(std::string_view kernel, Bytes args, const Grid& grid) = 0;
+    virtual void record_call(HostWork& work, Bytes args) = 0;
 };
 
 struct BackendOptions {

@@ -25,6 +25,19 @@ bool read_number(std::string_view text, std::uint64_t least, std::uint64_t most,
     return true;
 }
 
+bool read_bytes(std::string_view text, std::optional<std::uint64_t>& value) {
+    constexpr std::string_view units = "KMGT";
+    if (text == "off") value = 0;
+    if (text == "off") return true;
+    if (text.ends_with("B") && text.size() > 2) text.remove_suffix(1);
+    const auto unit = text.empty() ? units.npos : units.find(text.back());
+    if (unit == units.npos) return false;
+    std::uint64_t count = 0;
+    if (!read_number(text.substr(0, text.size() - 1), 1, 1u << 20, count)) return false;
+    value = count << (10 * (unit + 1));
+    return true;
+}
+
 bool read_real(std::string_view text, double least, double most, std::optional<double>& value) {
     // strtod also reads "nan", "inf" and hexadecimal, and skips blanks: none of that is meant here.
     if (text.empty() || text.find_first_not_of("0123456789+-.eE") != text.npos) return false;
@@ -86,6 +99,12 @@ void Arguments::number(const char* names, std::optional<std::uint64_t>& into, st
         return read_number(value, least, most, into);
     };
     options_.push_back({names, "N", whole_number(least, most), purpose, standard, take});
+}
+
+void Arguments::bytes(const char* names, std::optional<std::uint64_t>& into, const char* purpose,
+                      const char* standard) {
+    const auto take = [&into](std::string_view value) { return read_bytes(value, into); };
+    options_.push_back({names, "SIZE", "a size like 800M or 12G, or off", purpose, standard, take});
 }
 
 void Arguments::numbers(const char* names, std::vector<std::uint32_t>& into, std::uint32_t least,

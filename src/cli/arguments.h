@@ -30,6 +30,9 @@ public:
                 const char* purpose, const char* standard = "");
     void number(const char* names, std::optional<std::uint64_t>& into, std::uint64_t least,
                 std::uint64_t most, const char* purpose, const char* standard);
+    /// Bytes, as people write them: 800M, 12G (powers of 1024), or "off" for 0.
+    void bytes(const char* names, std::optional<std::uint64_t>& into, const char* purpose,
+               const char* standard);
     /// Whole numbers separated by commas.
     void numbers(const char* names, std::vector<std::uint32_t>& into, std::uint32_t least, std::uint32_t most,
                  const char* purpose);

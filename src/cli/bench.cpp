@@ -114,6 +114,23 @@ public:
                           "decode tokens/s", "first token ms", "bandwidth"));
     }
 
+    /// How often an expert was in memory, where not all of them are. `before`: when measuring began.
+    void experts(const ExpertCounters& before) const {
+        const ExpertCounters now = model_.counters().experts;
+        const double found = double(now.found - before.found), read = double(now.read - before.read);
+        if (model_.info().expert_bytes == 0 || found + read == 0) return;
+        const double share = found / (found + read), bytes = double(now.bytes_read - before.bytes_read);
+        if (json_)
+            print(fmt::format("{}\n", dump_json(Json{{"bench", "experts"},
+                                                     {"model", model_.name()},
+                                                     {"memory_bytes", model_.info().expert_bytes},
+                                                     {"found_share", rounded(share)},
+                                                     {"read_bytes", now.bytes_read - before.bytes_read}})));
+        else
+            print(fmt::format("experts: {:.0f} MiB of memory for them, {:.1f}% found there, {:.1f} MB read\n",
+                              double(model_.info().expert_bytes) / 0x1p20, share * 100, bytes / 1e6));
+    }
+
     void row(Lengths lengths, std::vector<Speeds> runs) const {
         const double prefill = median(runs, &Speeds::prefill_tokens_per_s);
         const double decode = median(runs, &Speeds::decode_tokens_per_s);
@@ -148,11 +165,12 @@ private:
 Status run(const Options& options) {
     const auto model = TRY(load_model(options.load));
     TRY(check_lengths(options, model.service->context()));
-    const auto threads = wanted_threads(options.load);
+    const auto threads = wanted_threads(options.load.threads);
     const Report report(*model.service, threads, options.json, read_bandwidth(threads));
     report.head();
     TRY(flush_output());
     TRY(measure(*model.service, {16, 8}, 1));  // warms caches and the clock of the processor up
+    const ExpertCounters before = model.service->counters().experts;
     std::uint64_t seed = 2;
     for (const auto prompt : options.prompts)
         for (const auto answer : options.answers) {
@@ -162,6 +180,7 @@ Status run(const Options& options) {
             report.row({prompt, answer}, std::move(runs));
             TRY(flush_output());
         }
+    report.experts(before);
     return Done{};
 }
 

@@ -39,8 +39,8 @@ Message message(const char* role, std::string content) {
 
 class Session {
 public:
-    Session(ModelService& service, const Options& options)
-        : service_(service), options_(options), manner_(manner_of(stdout)) {
+    Session(ModelService& service, const Options& options, bool goes_on)
+        : service_(service), options_(options), goes_on_(goes_on), manner_(manner_of(stdout)) {
         clear();
     }
 
@@ -111,10 +111,11 @@ private:
     }
 
     void notes(const Reply& reply, Speaker& speaker) const {
-        if (Interrupts::came())
-            speaker.note("[stopped; Ctrl-C once more leaves]");
-        else if (reply.end() == ReplyEnd::length)
+        if (Interrupts::came()) {
+            if (goes_on_) speaker.note("[stopped; Ctrl-C once more leaves]");
+        } else if (reply.end() == ReplyEnd::length) {
             speaker.note("[cut: --max-tokens or the context]");
+        }
         if (!options_.verbose) return;
         const auto usage = reply.usage();
         const auto timings = reply.timings();
@@ -129,6 +130,7 @@ private:
 
     ModelService& service_;
     const Options& options_;
+    const bool goes_on_;  // a conversation: Ctrl-C ends the answer alone
     const Manner manner_;
     Conversation conversation_;
 };
@@ -139,8 +141,14 @@ void show_help() {
         "/help   shows this\n"
         "/quit   leaves, as Ctrl-D does, and Ctrl-C twice\n"
         "Ctrl-C stops an answer, or gives up the line that is typed.\n"
-        "Pasted lines stay together until Enter. Alt-Enter begins a new line, and so does Enter after a "
-        "backslash.\n");
+        "Pasted lines stay together until Enter. Alt-Enter begins a new line, and so does\n"
+        "Enter after a backslash.\n");
+}
+
+std::string trimmed(const std::string& text) {
+    constexpr const char* blanks = " \t\n";
+    const auto begin = text.find_first_not_of(blanks);
+    return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
 /// Does what a line like "/new" says. @return false: it is a question.
@@ -162,7 +170,8 @@ Status converse(Session& session, const std::string& model) {
     for (;;) {
         const auto input = editor.read();
         if (input.kind == LineEditor::Input::Kind::end) return Done{};
-        const bool blank = is_blank(input.text);
+        const std::string line = trimmed(input.text);
+        const bool blank = line.empty();
         if (input.kind == LineEditor::Input::Kind::interrupted) {
             if (blank && once) return Done{};
             if (blank) print("(Ctrl-C once more leaves, as Ctrl-D does)\n");
@@ -170,8 +179,9 @@ Status converse(Session& session, const std::string& model) {
             continue;
         }
         once = false;
-        if (input.text == "/quit" || input.text == "/exit") return Done{};
-        if (blank || obeys(input.text, session)) continue;
+        if (line == "/quit" || line == "/exit") return Done{};
+        if (blank || obeys(line, session)) continue;
+        const LineEditor::Silence while_it_answers;
         if (const auto asked = session.ask(input.text); !asked) {
             if (asked.error().fault == Fault::device) return asked;
             print(asked.error().message + " (/new begins again)\n");
@@ -186,7 +196,7 @@ Status run(const Options& options) {
     const bool interactive = !options.prompt && is_terminal(stdin);
     const std::string question = interactive ? "" : TRY(read_question(options.prompt, STDIN_FILENO));
     const auto model = TRY(load_model(options.load));
-    Session session(*model.service, options);
+    Session session(*model.service, options, interactive);
     TRY(Interrupts::watch());
     if (interactive) return converse(session, model.service->name());
     TRY(session.ask(question));

@@ -42,7 +42,7 @@ Result<std::unique_ptr<Checkpoint>> open_at(const std::string& path) {
 
 RunnerOptions runner_options(const Options& options, const std::string& backend) {
     RunnerOptions wanted;
-    wanted.threads = wanted_threads({.model = "", .context = 0, .threads = options.threads, .parallel = 1});
+    wanted.threads = wanted_threads(options.threads);
     wanted.backend = backend;
     return wanted;
 }

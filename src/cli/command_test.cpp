@@ -20,6 +20,7 @@ struct Given {
     std::optional<std::uint64_t> seed;
     std::vector<std::uint32_t> lengths = {1, 2};
     std::optional<double> heat;
+    std::optional<std::uint64_t> room;
     Status result = Done{};
     int runs = 0;
 };
@@ -32,6 +33,7 @@ Action setup(Arguments& arguments) {
     arguments.number("--seed", given.seed, 0, UINT64_MAX, "Repeats", "another each time");
     arguments.numbers("--lengths", given.lengths, 1, 99, "Lengths");
     arguments.real("--heat", given.heat, 0, 2, "A real number", "middling");
+    arguments.bytes("--room", given.room, "A size", "enough");
     arguments.words("WORDS", given.words, "Words");
     return [] {
         ++given.runs;
@@ -109,9 +111,20 @@ TEST_F(CommandLine, AnOptionGivenTwiceHoldsAsItWasGivenLast) {
     EXPECT_EQ(given.lengths, (std::vector<std::uint32_t>{5, 6}));
 }
 
+TEST_F(CommandLine, ASizeIsWrittenAsPeopleWriteIt) {
+    const std::pair<const char*, std::uint64_t> cases[] = {
+        {"off", 0},           {"4K", 4096},          {"800M", 800u << 20},
+        {"12G", 12ull << 30}, {"12GB", 12ull << 30}, {"1T", 1ull << 40}};
+    for (const auto& [text, bytes] : cases) {
+        EXPECT_EQ(run({"probe", "--room", text}).code, 0) << text;
+        EXPECT_EQ(given.room, bytes) << text;
+    }
+}
+
 TEST_F(CommandLine, EveryRefusalNamesTheOptionWhatItTakesWhatItGotAndTheHelp) {
     const std::string count = "--count takes a whole number from 1 to 9, and ",
                       heat = "--heat takes a number from 0 to 2, and not ",
+                      room = "--room takes a size like 800M or 12G, or off, and not ",
                       lengths = "--lengths takes whole numbers from 1 to 99, separated by commas, and not ";
     const std::vector<std::pair<std::vector<const char*>, std::string>> cases = {
         {{"--count", "0"}, count + "not \"0\""},
@@ -136,6 +149,12 @@ TEST_F(CommandLine, EveryRefusalNamesTheOptionWhatItTakesWhatItGotAndTheHelp) {
         {{"--lengths", "1,2,"}, lengths + "\"1,2,\""},
         {{"--lengths", "0"}, lengths + "\"0\""},
         {{"--lengths", ""}, lengths + "\"\""},
+        {{"--room", "12"}, room + "\"12\""},
+        {{"--room", "0G"}, room + "\"0G\""},
+        {{"--room", "1.5G"}, room + "\"1.5G\""},
+        {{"--room", "B"}, room + "\"B\""},
+        {{"--room", "99999999T"}, room + "\"99999999T\""},
+        {{"--room="}, room + "\"\""},
         {{"--name="}, "--name takes NAME, and not \"\""},
         {{"--name"}, "--name takes NAME, and nothing stands behind it"},
         {{"--loud=yes"}, "--loud takes no value, and not \"yes\""},

@@ -7,6 +7,7 @@
 #include "chat/chat_template.h"
 #include "cli/command.h"
 #include "cli/gguf_models.h"
+#include "cli/load.h"
 #include "cli/ollama.h"
 #include "cli/output.h"
 #include "cli/store.h"
@@ -37,6 +38,10 @@ Result<Source> find_source(const std::string& path) {
         return Source{model.blob, model.name};
     }
     std::error_code failed;
+    if (!fs::exists(path, failed))
+        return fail(Fault::invalid_input,
+                    path + (failed ? " cannot be looked at (" + failed.message() + ")" : " is not there") +
+                        ": kapitsa import takes a GGUF file, a folder with one, or ollama:NAME");
     if (!fs::is_directory(path, failed)) return Source{path, gguf_name(path)};
     const auto models = gguf_models_in(path);
     if (models.size() == 1) return Source{models.front(), gguf_name(models.front())};
@@ -99,11 +104,13 @@ Status import_model(const Options& options) {
         return fail(Fault::invalid_input,
                     "kapitsa import needs a GGUF file, a folder with one, or ollama:NAME");
     const Source source = TRY(find_source(*options.path));
-    const Checkpoint checkpoint = TRY(open_model(source.file));
+    const auto opened = open_model(source.file);
+    if (!opened) return fail(explained(opened.error(), source.file));
+    const Checkpoint& checkpoint = *opened;
     if (!checkpoint.gguf)
         return fail(Fault::invalid_input, source.file + " is a model folder; -m takes it as it is");
     const auto cost = check(checkpoint);
-    if (!cost) return fail(Error(cost.error()).because(source.file));
+    if (!cost) return fail(explained(cost.error(), source.file));
     const std::string name = options.name.empty() ? store_name(source.name) : options.name;
     const Kept kept = TRY(keep_model(gguf_parts(source.file), name, options.copy));
     print(fmt::format("{} is here ({}{})\n", name, kept_text(kept),

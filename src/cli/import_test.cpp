@@ -82,6 +82,16 @@ TEST_F(Import, AFileIsLinkedFoundAndRemovedWithoutTouchingTheOriginal) {
     EXPECT_EQ(run({"rm", "some-model"}), exit_code(Fault::invalid_input));
 }
 
+TEST_F(Import, RmRemovesWhatImportMadeAndNothingElse) {
+    const std::string file = (downloads_ / "a.gguf").string();
+    model().write(file);
+    ASSERT_EQ(run({"import", file.c_str()}), 0);
+    write(models_ / "a/thesis.txt", "years of work");
+    EXPECT_EQ(run({"rm", "a"}), 0);
+    EXPECT_FALSE(find_model("a"));
+    EXPECT_TRUE(fs::exists(models_ / "a/thesis.txt"));
+}
+
 TEST_F(Import, TheBuiltInModelKeepsItsNameAndItsPlace) {
     const std::string file = (downloads_ / "a.gguf").string();
     model().write(file);
@@ -90,6 +100,16 @@ TEST_F(Import, TheBuiltInModelKeepsItsNameAndItsPlace) {
     const Status removed = remove_model("tiny");
     ASSERT_FALSE(removed);
     EXPECT_THAT(removed.error().message, HasSubstr("built-in model"));
+}
+
+TEST_F(Import, AModelThatWasReferredToAndIsGoneIsNamedWithTheNextStep) {
+    fs::create_directories(models_ / "moved");
+    fs::create_symlink(downloads_ / "moved.gguf", models_ / "moved/moved.gguf");
+    const auto found = find_model("moved");
+    ASSERT_TRUE(found) << found.error().message;
+    EXPECT_EQ(lost_file(*found), (downloads_ / "moved.gguf").string());
+    model().write((downloads_ / "moved.gguf").string());
+    EXPECT_EQ(lost_file(*found), "");
 }
 
 TEST_F(Import, PartsStayTogether) {

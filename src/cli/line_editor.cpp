@@ -2,6 +2,7 @@
 
 #include <histedit.h>
 #include <langinfo.h>
+#include <unistd.h>
 
 #include <clocale>
 #include <csignal>
@@ -30,6 +31,25 @@ void choose_utf8() {
         if (std::strcmp(::nl_langinfo(CODESET), "UTF-8") == 0) return;
         std::setlocale(LC_CTYPE, name);
     }
+}
+
+// How the terminal was found, for a signal that ends the program.
+termios found{};
+bool is_found = false, brackets = false;
+
+void give_back_and_end(int signal) {
+    if (is_found) ::tcsetattr(STDIN_FILENO, TCSANOW, &found);
+    if (brackets) {
+        [[maybe_unused]] const auto written = ::write(STDOUT_FILENO, paste_off, std::strlen(paste_off));
+    }
+    ::signal(signal, SIG_DFL);
+    ::raise(signal);
+}
+
+void give_back_at_the_end(bool with_brackets) {
+    is_found = ::tcgetattr(STDIN_FILENO, &found) == 0;
+    brackets = with_brackets;
+    for (const int signal : {SIGTERM, SIGHUP}) ::signal(signal, give_back_and_end);
 }
 
 }  // namespace
@@ -82,8 +102,10 @@ struct LineEditor::Impl {
 
     static unsigned char paste(EditLine* editor, int) {
         std::wstring pasted;
-        for (wchar_t c = 0; !pasted.ends_with(paste_end); pasted += c)
+        for (wchar_t c = 0; !pasted.ends_with(paste_end); pasted += c) {
             if (el_wgetc(editor, &c) != 1) return CC_EOF;
+            if (c == L'\x03') return interrupt(editor, c);  // of a paste that does not end
+        }
         pasted.resize(pasted.size() - paste_end.size());
         const std::wstring text = plain_paste(pasted);
         return text.empty() || el_winsertstr(editor, text.c_str()) == 0 ? CC_REFRESH : CC_ERROR;
@@ -109,11 +131,19 @@ struct LineEditor::Impl {
         el_set(editor, EL_BIND, "^R", "em-inc-search-prev", nullptr);
     }
 
+    /// At once: the program may not come to its end.
+    void remember(const std::string& text) const {
+        HistEvent event;
+        ::history(history, &event, H_ENTER, text.c_str());
+        if (!history_file.empty()) ::history(history, &event, H_SAVE, history_file.c_str());
+    }
+
     Input read_line(const char* prompt);
 };
 
 LineEditor::LineEditor(std::string history_file) : impl_(std::make_unique<Impl>()) {
     choose_utf8();
+    give_back_at_the_end(impl_->brackets_pastes);
     impl_->history_file = std::move(history_file);
     impl_->history = ::history_init();
     HistEvent event;
@@ -138,10 +168,19 @@ LineEditor::LineEditor(std::string history_file) : impl_(std::make_unique<Impl>(
 
 LineEditor::~LineEditor() {
     impl_->bracket_pastes(false);
-    HistEvent event;
-    if (!impl_->history_file.empty()) ::history(impl_->history, &event, H_SAVE, impl_->history_file.c_str());
     el_end(impl_->editor);
     ::history_end(impl_->history);
+}
+
+LineEditor::Silence::Silence() {
+    if (::tcgetattr(STDIN_FILENO, &before_) != 0) return;
+    termios silent = before_;
+    silent.c_lflag &= ~tcflag_t(ECHO | ICANON);
+    set_ = ::tcsetattr(STDIN_FILENO, TCSADRAIN, &silent) == 0;
+}
+
+LineEditor::Silence::~Silence() {
+    if (set_) ::tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
 }
 
 LineEditor::Input LineEditor::Impl::read_line(const char* shown) {
@@ -149,6 +188,7 @@ LineEditor::Input LineEditor::Impl::read_line(const char* shown) {
     interrupted = false;
     // libedit takes the terminal over only once the prompt is out: a Ctrl-C in between would be a signal.
     el_set(editor, EL_PREP_TERM, 1);
+    el_resize(editor);  // it hears of the window's size only while a line is edited
     int bytes = 0;
     const char* line = el_gets(editor, &bytes);
     if (!line || bytes <= 0) {
@@ -170,9 +210,7 @@ LineEditor::Input LineEditor::read() {
         if (!text.ends_with('\\')) break;
         text.back() = '\n';
     }
-    HistEvent event;
-    if (text.find_first_not_of(" \t\n") != text.npos)
-        ::history(impl_->history, &event, H_ENTER, text.c_str());
+    if (text.find_first_not_of(" \t\n") != text.npos) impl_->remember(text);
     return {Input::Kind::text, std::move(text)};
 }
 

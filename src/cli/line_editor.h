@@ -2,6 +2,8 @@
 // paste stays one text, whatever lines it has: the terminal is asked to say where it begins and ends.
 #pragma once
 
+#include <termios.h>
+
 #include <memory>
 #include <string>
 
@@ -14,10 +16,24 @@ public:
         std::string text = {};                            // without the last newline; what Ctrl-C gave up
     };
 
-    /// `history_file`: read now, written by the destructor; "" keeps none. A history that cannot be read or
+    /// `history_file`: read now, written at every question; "" keeps none. A history that cannot be read or
     /// written is no reason not to talk.
     explicit LineEditor(std::string history_file);
     ~LineEditor();
+
+    /// While one lives, what is typed is not shown, and waits as it is for the next read(): Ctrl-D, too.
+    /// Ctrl-C and Ctrl-Z are signals.
+    class Silence {
+    public:
+        Silence();
+        ~Silence();
+        Silence(const Silence&) = delete;
+        Silence& operator=(const Silence&) = delete;
+
+    private:
+        termios before_{};
+        bool set_ = false;
+    };
 
     /// Has the lines that were pasted, or begun with Alt-Enter or after a backslash.
     Input read();

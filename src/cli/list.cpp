@@ -13,10 +13,16 @@ Status run() {
     std::size_t width = 4;
     for (const auto& model : models) width = std::max(width, model.name.size());
     std::printf("%-*s  %9s  %s\n", static_cast<int>(width), "name", "size", "folder");
-    for (const auto& model : models)
-        std::printf("%-*s  %6.1f MB  %s%s\n", static_cast<int>(width), model.name.c_str(),
-                    static_cast<double>(model.weight_bytes) / 1e6, model.path.c_str(),
-                    model.built_in ? " (built in)" : "");
+    for (const auto& model : models) {
+        const std::string lost = lost_file(model);
+        char size[32];
+        std::snprintf(size, sizeof size, "%.1f MB", static_cast<double>(model.weight_bytes) / 1e6);
+        std::printf("%-*s  %9s  %s%s\n", static_cast<int>(width), model.name.c_str(),
+                    lost.empty() ? size : "lost", model.path.c_str(),
+                    model.built_in ? " (built in)"
+                    : lost.empty() ? ""
+                                   : (": " + lost + " is not there any more").c_str());
+    }
     std::printf("A model is a folder in the Hugging Face layout, or a GGUF file; %s.\n",
                 how_to_add_models().c_str());
     return Done{};

@@ -20,39 +20,46 @@ Result<LoadedModel> load_folder(const ModelFolder& folder, const LoadOptions& op
     RunnerOptions wanted;
     if (options.context > 0) wanted.context = static_cast<std::uint32_t>(options.context);
     wanted.sequences = static_cast<std::uint32_t>(options.parallel);
-    wanted.threads = wanted_threads(options);
+    wanted.threads = wanted_threads(options.threads);
+    wanted.expert_bytes = options.expert_bytes;
     auto engine = Engine::start(TRY(load_runner(*loaded.checkpoint, wanted)));
     loaded.service = TRY(ModelService::make(*loaded.checkpoint, std::move(engine), folder.name));
     return loaded;
 }
 
-/// Names the folder, once, and says what helps where the message cannot know.
-Error explained(Error error, const ModelFolder& folder) {
-    if (!error.message.starts_with(folder.path)) error = std::move(error).because(folder.path);
+}  // namespace
+
+Error explained(Error error, const std::string& path) {
+    if (!error.message.starts_with(path)) error = std::move(error).because(path);
     if (error.fault == Fault::corrupt_file)
         error.message += "; the file is damaged or not whole: download or copy the model again";
     return error;
 }
-
-}  // namespace
 
 void declare_load_options(Arguments& arguments, LoadOptions& options) {
     arguments.text("-m,--model", options.model, "MODEL",
                    "A GGUF file, a model folder, or a name that kapitsa list shows", "the built-in model");
     arguments.number("--ctx", options.context, context_least, context_most,
                      "Tokens of prompt and answer together", "what the model was made for, at most 32768");
+    arguments.bytes("--expert-memory", options.expert_bytes,
+                    "Memory for a model's experts; the others are read from the disk when they are asked for",
+                    "off where the model fits, else what there is");
     arguments.number("--threads", options.threads, 1, threads_most, "Threads that compute", "one a core");
 }
 
-std::uint32_t wanted_threads(const LoadOptions& options) {
-    if (options.threads > 0) return static_cast<std::uint32_t>(options.threads);
+std::uint32_t wanted_threads(std::uint64_t threads) {
+    if (threads > 0) return static_cast<std::uint32_t>(threads);
     return std::max(1u, std::thread::hardware_concurrency());
 }
 
 Result<LoadedModel> load_model(const LoadOptions& options) {
     const auto folder = TRY(find_model(options.model));
+    if (const std::string lost = lost_file(folder); !lost.empty())
+        return fail(Fault::invalid_input, folder.name + " refers to " + lost +
+                                              ", which is not there any more: put it back, or kapitsa rm " +
+                                              folder.name);
     auto loaded = load_folder(folder, options);
-    if (!loaded) return fail(explained(std::move(loaded.error()), folder));
+    if (!loaded) return fail(explained(std::move(loaded.error()), folder.path));
     return loaded;
 }
 

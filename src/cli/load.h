@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -14,10 +15,11 @@ namespace kapitsa {
 
 /// What `declare_load_options` gives to a command.
 struct LoadOptions {
-    std::string model;           // as find_model takes it
-    std::uint64_t context = 0;   // tokens one sequence may hold; 0: as load_runner chooses
-    std::uint64_t threads = 0;   // 0: one a core
-    std::uint64_t parallel = 1;  // sequences at once
+    std::string model;                          // as find_model takes it
+    std::uint64_t context = 0;                  // tokens one sequence may hold; 0: as load_runner chooses
+    std::uint64_t threads = 0;                  // 0: one a core
+    std::optional<std::uint64_t> expert_bytes;  // as RunnerOptions has it
+    std::uint64_t parallel = 1;                 // sequences at once
 };
 
 void declare_load_options(Arguments& arguments, LoadOptions& options);
@@ -30,7 +32,10 @@ struct LoadedModel {
 /// Errors name the folder.
 Result<LoadedModel> load_model(const LoadOptions& options);
 
-/// Threads that `options` ask for, resolved.
-std::uint32_t wanted_threads(const LoadOptions& options);
+/// An error of the model at `path`: names it, once, and says what helps where the message cannot know.
+Error explained(Error error, const std::string& path);
+
+/// What --threads asks for, resolved.
+std::uint32_t wanted_threads(std::uint64_t threads);
 
 }  // namespace kapitsa

@@ -63,8 +63,7 @@ std::unexpected<Error> no_model(const fs::path& path, const std::string& reason)
                 path.string() + " " + reason + ": " +
                     (inside ? "the model is the folder it lies in, -m " + around.string()
                             : "a model is a GGUF file, or a folder with config.json, tokenizer.json and "
-                              "model*.safetensors; "
-                              "kapitsa list shows those of this machine"));
+                              "model*.safetensors; kapitsa list shows those of this machine"));
 }
 
 }  // namespace
@@ -104,21 +103,28 @@ Result<ModelFolder> find_model(std::string_view wanted) {
     const bool there = fs::exists(status), is_name = wanted.find('/') == wanted.npos;
     if (fs::is_directory(status)) {
         if (auto model = look_at(path)) return *model;
-        return no_model(path, "has no config.json that can be read");
+        if (!is_name) return no_model(path, "has no config.json that can be read");
     }
     if (auto model = there ? gguf_model(path.string()) : std::nullopt) return *model;
+    if (is_name && wanted == built_in_name) return built_in_model();
     if (is_name)
         if (auto model = look_at(fs::path(models_folder()) / path)) return *model;
     for (const std::string& file : is_name ? gguf_models_in(models_folder()) : std::vector<std::string>())
         if (gguf_name(file) == wanted)
             if (auto model = gguf_model(file)) return *model;
-    if (is_name && wanted == built_in_name) return built_in_model();
+    if (fs::is_directory(status)) return no_model(path, "has no config.json that can be read");
     if (there) return no_model(path, "is a file and no folder, and does not begin as GGUF files do");
     if (!is_name && failed && status.type() != fs::file_type::not_found)
         return no_model(path, "cannot be looked at (" + failed.message() + ")");
     if (!is_name) return no_model(path, "is not there");
     return fail(Fault::invalid_input, "no model is called " + path.string() +
                                           ": kapitsa list shows what is here, and " + how_to_add_models());
+}
+
+std::string lost_file(const ModelFolder& model) {
+    std::error_code error;
+    if (!fs::is_symlink(fs::symlink_status(model.path, error)) || fs::exists(model.path, error)) return "";
+    return fs::read_symlink(model.path, error).string();
 }
 
 std::vector<ModelFolder> all_models() {
@@ -133,6 +139,8 @@ std::vector<ModelFolder> all_models() {
     }
     for (const std::string& file : gguf_models_in(models_folder()))
         if (auto model = gguf_model(file)) models.push_back(std::move(*model));
+    for (ModelFolder& model : models)
+        if (model.name == built_in_name) model.name = model.path;
     std::ranges::sort(models, {}, &ModelFolder::name);
     if (auto model = built_in_model()) models.insert(models.begin(), std::move(*model));
     return models;

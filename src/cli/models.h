@@ -25,15 +25,19 @@ std::string models_folder();
 /// Half a sentence that says where a model is put to be found by its name.
 std::string how_to_add_models();
 
+/// The name is its own: it hides whatever else is called so.
 constexpr std::string_view built_in_name = "tiny";
 
 /// The built-in model: <prefix>/share/kapitsa/models/tiny of an installed program, else the one of the
 /// checkout that the program was built from.
 Result<ModelFolder> built_in_model();
 
-/// "" is the built-in model; a path to a folder is that folder; a name is looked for in models_folder(), and
-/// "tiny" is the built-in model where no folder there has that name.
+/// "" and "tiny" are the built-in model; a path to a folder is that folder; any other name is looked for in
+/// models_folder().
 Result<ModelFolder> find_model(std::string_view wanted);
+
+/// What an imported model refers to and is not there any more; "" if all is well.
+std::string lost_file(const ModelFolder& model);
 
 /// All there is: the built-in model first, then models_folder() by name.
 std::vector<ModelFolder> all_models();

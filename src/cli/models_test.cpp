@@ -71,11 +71,27 @@ TEST_F(Models, APathIsThatFolderHoweverItIsWritten) {
     }
 }
 
-TEST_F(Models, TinyOfTheModelsFolderGoesBeforeTheBuiltInOne) {
+TEST_F(Models, AFolderHereThatIsNoModelHidesNone) {
+    const fs::path before = fs::current_path();
+    fs::create_directories(root_ / "here/clever");
+    fs::create_directories(root_ / "here/tiny");
+    add("clever");
+    fs::current_path(root_ / "here");
+    EXPECT_EQ(find_model("clever")->path, (root_ / "clever").string());
     EXPECT_TRUE(find_model("tiny")->built_in);
+    EXPECT_FALSE(find_model("./clever"));
+    fs::current_path(before);
+}
+
+TEST_F(Models, TinyIsTheBuiltInModelAndAnotherOfThatNameIsReachedByItsPath) {
     add("tiny");
-    EXPECT_FALSE(find_model("tiny")->built_in);
+    EXPECT_TRUE(find_model("tiny")->built_in);
     EXPECT_TRUE(find_model("")->built_in);
+    const std::string other = (root_ / "tiny").string();
+    EXPECT_FALSE(find_model(other)->built_in);
+    const auto models = all_models();
+    ASSERT_EQ(models.size(), 2u);
+    EXPECT_EQ(models[1].name, other);
 }
 
 TEST_F(Models, WhatIsNotThereIsNamedWithTheNextStep) {

@@ -79,6 +79,11 @@ bool names_ollama_model(const std::string& wanted) {
 Result<OllamaModel> find_ollama_model(const std::string& wanted) {
     const bool is_name = wanted.starts_with(scheme);
     const fs::path manifest = is_name ? TRY(manifest_of(wanted.substr(scheme.size()))) : fs::path(wanted);
+    std::error_code failed;
+    if (is_name && !fs::exists(manifest, failed))
+        return fail(Fault::invalid_input, "Ollama has no model " + in_quotes(wanted.substr(scheme.size())) +
+                                              " here (there is no " + manifest.string() +
+                                              "): ollama list shows what it has");
     const std::string digest = TRY(digest_in(manifest));
     fs::path root = models_root();
     if (!is_name)

@@ -39,7 +39,7 @@ public:
         std::thread([signals] {
             int which = 0;
             if (sigwait(&signals, &which) != 0) return;
-            if (stage_.exchange(stopping) == loading) ::_exit(0);
+            if (stage_.exchange(stopping) == loading) ::_exit(exit_code(Fault::cancelled));
             stage_.notify_all();
             if (sigwait(&signals, &which) == 0) ::_exit(exit_code(Fault::cancelled));
         }).detach();

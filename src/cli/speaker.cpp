@@ -64,9 +64,9 @@ void Speaker::finish() {
 }
 
 void Speaker::note(const std::string& line) {
-    if (manner_ == Manner::file) return;
     const bool dim = manner_ == Manner::dim;
-    std::fprintf(out_, "%s%s%s\n", dim ? dim_on : "", line.c_str(), dim ? dim_off : "");
+    std::FILE* out = manner_ == Manner::file ? stderr : out_;
+    std::fprintf(out, "%s%s%s\n", dim ? dim_on : "", line.c_str(), dim ? dim_off : "");
 }
 
 }  // namespace kapitsa

@@ -31,7 +31,7 @@ public:
     void say(std::span<const ReplyPiece> pieces);
     /// Ends the line that is begun, and whatever is dim.
     void finish();
-    /// A line about the answer and not of it; on terminals only.
+    /// A line about the answer and not of it: on stderr, where the answer goes to a file.
     void note(const std::string& line);
 
 private:

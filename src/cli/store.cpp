@@ -11,7 +11,9 @@
 #include <system_error>
 
 #include "base/json.h"
+#include "base/log.h"
 #include "base/terminal.h"
+#include "cli/gguf_models.h"
 #include "cli/models.h"
 #include "formats/gguf_checkpoint.h"
 #include "formats/in_quotes.h"
@@ -26,6 +28,8 @@ constexpr const char* note_name = "import.json";
 std::unexpected<Error> refused(const std::string& what, const std::error_code& error) {
     return fail(Fault::invalid_input, what + ": " + error.message());
 }
+
+constexpr std::size_t name_bytes_most = 200;
 
 bool is_name(std::string_view name) { return !name.empty() && store_name(name) == name; }
 
@@ -128,7 +132,9 @@ Status write_note(const fs::path& folder, const std::vector<fs::path>& from, Kep
     file << dump_json(note) << '\n';
     file.close();
     if (file) return Done{};
-    return fail(Fault::invalid_input, (folder / note_name).string() + " cannot be written");
+    return fail(Fault::invalid_input, (folder / note_name).string() + " cannot be written (" +
+                                          std::strerror(errno ? errno : EIO) +
+                                          "): is there room, and may you write there?");
 }
 
 Result<fs::path> place_of(const std::string& name) {
@@ -137,8 +143,27 @@ Result<fs::path> place_of(const std::string& name) {
     if (!is_name(name))
         return fail(Fault::invalid_input, in_quotes(name) +
                                               " is no name for a model: letters, digits, \".\", "
-                                              "\"-\" and \"_\" make one");
+                                              "\"-\" and \"_\" make one, at most " +
+                                              std::to_string(name_bytes_most) + " of them");
     return fs::path(folder) / name;
+}
+
+/// The note and the model's files, and the folder unless somebody has put more there.
+Status remove_import(const fs::path& folder) {
+    std::error_code error;
+    std::vector<fs::path> made{folder / note_name};
+    for (const std::string& file : gguf_models_in(folder.string()))
+        for (const std::string& part : gguf_parts(file)) made.emplace_back(part);
+    for (const fs::path& file : made) {
+        fs::remove(file, error);
+        if (error) return refused(file.string(), error);
+    }
+    fs::remove(folder, error);
+    if (error == std::errc::directory_not_empty)
+        log_warning(folder.string() + " stays: somebody has put more there than the model");
+    else if (error)
+        return refused(folder.string(), error);
+    return Done{};
 }
 
 }  // namespace
@@ -154,7 +179,7 @@ const char* kept_text(Kept kept) {
 
 std::string store_name(std::string_view wanted) {
     std::string name;
-    for (const char c : wanted.substr(0, 200)) {
+    for (const char c : wanted.substr(0, name_bytes_most)) {
         const bool is_allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                                 c == '.' || c == '-' || c == '_';
         name += is_allowed ? c : '-';
@@ -208,9 +233,7 @@ Status remove_model(const std::string& name) {
     if (fs::is_symlink(fs::symlink_status(folder, error)) || !fs::is_regular_file(folder / note_name, error))
         return fail(Fault::invalid_input,
                     folder.string() + " was not made by kapitsa import: remove the folder yourself");
-    fs::remove_all(folder, error);
-    if (error) return refused(folder.string(), error);
-    return Done{};
+    return remove_import(folder);
 }
 
 }  // namespace kapitsa

@@ -69,7 +69,8 @@ public:
                 .prompt_tokens = tally_.prompt_tokens.load(relaxed),
                 .reply_tokens = tally_.reply_tokens.load(relaxed),
                 .running = running,
-                .waiting = open > running ? open - running : 0};
+                .waiting = open > running ? open - running : 0,
+                .experts = runner_->expert_counters()};
     }
 
 private:

@@ -1,5 +1,6 @@
 #include "formats/checkpoint.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -138,11 +139,26 @@ Result<Shards> find_shards(const std::string& folder) {
     return shards;
 }
 
+// A module that drafts (MTP) may lie beside the model, whose index does not know it. Source: what those who
+// convert models publish.
+constexpr const char* sidecars[] = {"mtp.safetensors", "model-mtp.safetensors", "mtp/weights.safetensors",
+                                    "optiq/mtp.safetensors"};
+
+/// Some name its tensors within the module alone.
+void name_as_drafter(std::vector<TensorEntry>& tensors) {
+    const auto is_whole = [](const TensorEntry& tensor) {
+        return tensor.name.starts_with("mtp.") || tensor.name.starts_with("language_model.");
+    };
+    if (std::ranges::none_of(tensors, is_whole))
+        for (TensorEntry& tensor : tensors) tensor.name.insert(0, "mtp.");
+}
+
 Status add_shard(Checkpoint& checkpoint, const std::string& name, std::set<std::string> missing) {
     const std::string path = inside(checkpoint.path, name);
     checkpoint.files.push_back(TRY(MappedFile::open(path)));
     Result<std::vector<TensorEntry>> tensors = read_safetensors(checkpoint.files.back().bytes());
     if (!tensors) return fail(std::move(tensors.error()).because(path));
+    if (std::ranges::find(sidecars, name) != std::end(sidecars)) name_as_drafter(*tensors);
     for (TensorEntry& tensor : *tensors) {
         missing.erase(tensor.name);
         const auto [place, fresh] = checkpoint.tensors.try_emplace(tensor.name);
@@ -159,7 +175,9 @@ Status add_shard(Checkpoint& checkpoint, const std::string& name, std::set<std::
 
 Status add_weights(Checkpoint& checkpoint) {
     const std::string index = inside(checkpoint.path, index_name);
-    const Shards shards = present(index) ? TRY(read_index(index)) : TRY(find_shards(checkpoint.path));
+    Shards shards = present(index) ? TRY(read_index(index)) : TRY(find_shards(checkpoint.path));
+    for (const char* sidecar : sidecars)
+        if (present(inside(checkpoint.path, sidecar))) shards[sidecar];
     checkpoint.files.reserve(shards.size());
     for (const auto& [name, tensors] : shards) TRY(add_shard(checkpoint, name, tensors));
     if (checkpoint.tensors.empty())

@@ -107,6 +107,18 @@ TEST_F(CheckpointFolder, NeedsNothingButConfigAndWeights) {
               std::string::npos);
 }
 
+TEST_F(CheckpointFolder, AModuleThatDraftsMayLieBesideTheModel) {
+    write_weights("model.safetensors", {"a"});
+    fs::create_directory(path("mtp"));
+    write_weights("mtp/weights.safetensors", {"fc.weight", "norm.weight"});
+    write_weights("mtp.safetensors", {"language_model.mtp.x", "y"});
+    const auto model = open_checkpoint(folder);
+    ASSERT_TRUE(model) << model.error().message;
+    for (const char* tensor : {"a", "mtp.fc.weight", "mtp.norm.weight", "language_model.mtp.x", "y"})
+        EXPECT_TRUE(model->tensors.contains(tensor)) << tensor;
+    EXPECT_EQ(model->tensors.size(), 5u);
+}
+
 TEST_F(CheckpointFolder, WithoutAnIndexEveryModelFileIsTaken) {
     write_weights("model-00001-of-00002.safetensors", {"a"});
     write_weights("model-00002-of-00002.safetensors", {"b", "c"});

@@ -90,7 +90,12 @@ Status open_parts(Checkpoint& checkpoint, const std::vector<std::string>& paths)
     checkpoint.files.reserve(paths.size());
     Split first;
     for (std::uint32_t i = 0; i < paths.size(); ++i) {
-        checkpoint.files.push_back(TRY(MappedFile::open(paths[i])));
+        auto file = MappedFile::open(paths[i]);
+        if (!file && paths.size() > 1)
+            return fail(file.error().fault, file.error().message + "; the model has " +
+                                                std::to_string(paths.size()) +
+                                                " parts, which lie together in one folder");
+        checkpoint.files.push_back(TRY(std::move(file)));
         const auto opened = [&]() -> Status {
             auto gguf = std::make_shared<Gguf>(TRY(read_gguf(checkpoint.files.back().bytes())));
             const Split split = TRY(split_of(*gguf));

@@ -6,8 +6,6 @@
 #include <cstring>
 #include <limits>
 
-#include "formats/regular_file.h"
-
 namespace kapitsa {
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
@@ -20,7 +18,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     void* const address = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
     if (address == MAP_FAILED)
         return fail(Fault::invalid_input, path + " cannot be mapped: " + std::strerror(errno));
-    return MappedFile(Bytes(static_cast<const std::byte*>(address), bytes));
+    return MappedFile(Bytes(static_cast<const std::byte*>(address), bytes), path, file.identity());
 }
 
 MappedFile::~MappedFile() {

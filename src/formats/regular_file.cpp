@@ -24,7 +24,19 @@ Result<RegularFile> RegularFile::open(const std::string& path) {
     if (::fstat(descriptor, &status) != 0) return fail(Fault::invalid_input, path + ": " + system_reason());
     if (!S_ISREG(status.st_mode)) return fail(Fault::invalid_input, path + " is not a regular file");
     file.bytes_ = static_cast<std::uint64_t>(status.st_size);
+    file.identity_ = {static_cast<std::uint64_t>(status.st_dev), static_cast<std::uint64_t>(status.st_ino)};
     return file;
+}
+
+bool RegularFile::bypass_cache() {
+#if defined(O_DIRECT)
+    const int flags = ::fcntl(descriptor_, F_GETFL);
+    return flags >= 0 && ::fcntl(descriptor_, F_SETFL, flags | O_DIRECT) == 0;
+#elif defined(F_NOCACHE)
+    return ::fcntl(descriptor_, F_NOCACHE, 1) == 0;
+#else
+    return false;
+#endif
 }
 
 RegularFile::~RegularFile() {

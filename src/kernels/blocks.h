@@ -39,10 +39,20 @@ struct EmbedBlocks {
     FactorTile tile;
 };
 
+/// As Lookup of kernels/ngrams.h.
+struct LookupBlocks {
+    In<MultiplyBlocks::Part> parts;  // nothing but blocks, scales and factors is read
+    In<uint> picked;                 // [rows]
+    Out<float> y;                    // [rows, columns]
+    uint rows, columns, part_rows, row_bytes, scale_bytes;
+    FactorTile tile;
+};
+
 #define BLOCK_ENTRIES(form, Type)                                   \
     ENTRY(multiply_##form, MultiplyBlocks)                          \
     ENTRY(multiply_experts_##form, MultiplyExperts<MultiplyBlocks>) \
-    ENTRY(embed_##form, EmbedBlocks)
+    ENTRY(embed_##form, EmbedBlocks)                                \
+    ENTRY(lookup_##form, LookupBlocks)
 BLOCK_FORMS(BLOCK_ENTRIES)
 #undef BLOCK_ENTRIES
 
@@ -54,6 +64,11 @@ constexpr Kernel<MultiplyBlocks> multiply_blocks[] = {
 };
 constexpr Kernel<MultiplyExperts<MultiplyBlocks>> multiply_experts_blocks[] = {
 #define BLOCK_KERNEL(form, Type) multiply_experts_##form,
+    BLOCK_FORMS(BLOCK_KERNEL)
+#undef BLOCK_KERNEL
+};
+constexpr Kernel<LookupBlocks> lookup_blocks[] = {
+#define BLOCK_KERNEL(form, Type) lookup_##form,
     BLOCK_FORMS(BLOCK_KERNEL)
 #undef BLOCK_KERNEL
 };

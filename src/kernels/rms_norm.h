@@ -14,7 +14,7 @@ struct RmsNorm {
     float epsilon;
 };
 
-/// y = x / rms(x) * weight * silu(gate), a head at a time: norm before gate.
+/// y = x / rms(x) * weight * silu(gate) (or sigmoid(gate)), a head at a time: norm before gate.
 struct GatedRmsNorm {
     In<float> x;       // [rows, heads, width]
     In<float> gate;    // [rows, heads, width]
@@ -22,6 +22,7 @@ struct GatedRmsNorm {
     Out<float> y;      // [rows, heads, width]
     uint rows, heads, width;
     float epsilon;
+    uint sigmoid;  // 1: in place of silu
 };
 
 /// y = v / rms(v) * weight of v = x * silu(gate), a group of columns at a time: gate before norm.

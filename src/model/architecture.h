@@ -18,7 +18,9 @@ namespace kapitsa {
 
 /// What a model needs and is, in numbers that no family owns.
 struct ModelShape {
-    std::uint32_t vocabulary = 0, width = 0, layers = 0;
+    std::uint32_t vocabulary = 0;
+    std::uint32_t width = 0;  // of what taps copy: the stream, or all streams together
+    std::uint32_t layers = 0;
     std::uint32_t context = 0;  // tokens it was made for
     std::vector<AttentionShape> attention;
     std::vector<RecurrentShape> recurrent;
@@ -26,7 +28,8 @@ struct ModelShape {
 };
 
 /// Copies of the stream for whoever asked: after each layer in `layers`, counted from 0; the number of layers
-/// itself stands for the output of the final norm over all rows.
+/// itself stands for what a drafter reads: the output of the final norm over all rows, where the model's file
+/// says nothing else.
 struct Taps {
     std::vector<std::uint32_t> layers;
     std::vector<Address> places;  // [rows, width] each

@@ -29,18 +29,19 @@ Status expect_default_rope(const ConfigReader& rope) {
     return expect_text(rope, "type", "default");
 }
 
-Status refuse_unknown_arithmetic(const ConfigReader& config, std::span<const std::string_view> known) {
+Status refuse_unknown_arithmetic(const ConfigReader& config, std::span<const std::string_view> known,
+                                 std::span<const std::string_view> words) {
     constexpr std::string_view telling[] = {"scale", "scaling",  "multiplier", "softcap", "soft_cap", "bias",
                                             "norm",  "_act",     "rope",       "window",  "latent",   "clip",
                                             "gate",  "residual", "sink",       "score",   "alibi"};
     for (const auto& [key, value] : config.json().items()) {
         const bool set = !(value.is_null() || value == false || value == 1 || value.is_object());
         if (!set || std::ranges::find(known, key) != known.end()) continue;
-        for (const std::string_view word : telling)
-            if (key.find(word) != std::string::npos)
-                return fail(Fault::unsupported, config.field(key) +
-                                                    " is not known in this family and may change what the "
-                                                    "model computes; remove it if it does not");
+        const auto speaks = [&key](std::string_view word) { return key.find(word) != std::string::npos; };
+        if (std::ranges::any_of(telling, speaks) || std::ranges::any_of(words, speaks))
+            return fail(Fault::unsupported, config.field(key) +
+                                                " is not known in this family and may change what the "
+                                                "model computes; remove it if it does not");
     }
     return Done{};
 }

@@ -19,6 +19,8 @@ Status expect_number(const ConfigReader& config, std::string_view key, double on
 Status expect_default_rope(const ConfigReader& rope);
 
 /// A field that is not among `known`, whose name speaks of arithmetic and which is set, is not passed over.
-Status refuse_unknown_arithmetic(const ConfigReader& config, std::span<const std::string_view> known);
+/// @param words parts of names that speak of it in this family, beside those that do in all
+Status refuse_unknown_arithmetic(const ConfigReader& config, std::span<const std::string_view> known,
+                                 std::span<const std::string_view> words = {});
 
 }  // namespace kapitsa

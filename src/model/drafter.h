@@ -16,7 +16,7 @@ class Drafter {
 public:
     /// Rows to read the stream from.
     struct Streams {
-        Tensor rows;     // [.., width] the output of the model's final norm, or of the drafter's own
+        Tensor rows;     // [.., width] the model's (the last of its Taps), or the drafter's own
         Address picked;  // uint [batch.rows] which of them; null: row i
     };
 

@@ -1,7 +1,9 @@
 // From a checkpoint to a runner: finds the architecture, takes the weights, sizes the pools.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "formats/checkpoint.h"
@@ -19,6 +21,9 @@ struct RunnerOptions {
     std::uint32_t wanted_rows = 0;  // the most logits of one step; 0: enough for each sequence and its draft
     bool drafter = false;           // load the one that the checkpoint holds, if it does
     std::uint64_t cache_bytes = 0;  // for keys and values; 0: a third of the machine's memory
+    // Memory for experts, the others staying in their files (model/expert_memory.h). 0: all of them are used
+    // where they are mapped. Nothing: as 0 where the model fits the machine, else what the rest leaves.
+    std::optional<std::uint64_t> expert_bytes = {};
 };
 
 /// What a model takes of the machine's memory, by its shape.

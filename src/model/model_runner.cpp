@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "kernels/all.h"
 
 namespace kapitsa {
@@ -37,11 +38,12 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::load(const Checkpoint& checkpo
     auto runner = std::make_unique<ModelRunner>();
     const Architecture* architecture = TRY(find_architecture(*checkpoint.config));
     runner->backend_ = TRY(open_backend(options.backend, {.threads = options.threads}));
-    Weights weights = TRY(Weights::of(checkpoint, *runner->backend_));
+    runner->experts_ = std::make_unique<ExpertMemory>(checkpoint.files);
+    Weights weights = TRY(Weights::of(checkpoint, *runner->backend_, runner->experts_.get()));
     runner->model_ = TRY(architecture->load(*checkpoint.config, weights));
     const ModelShape& shape = runner->model_->shape();
     if (options.drafter) runner->drafter_ = TRY(runner->model_->load_drafter(weights));
-    if (runner->drafter_) taps.push_back(shape.layers);  // what it reads: the output of the final norm
+    if (runner->drafter_) taps.push_back(shape.layers);  // what it reads
     constexpr std::uint32_t default_context = 32768;
     if (options.context > shape.context)
         return fail(Fault::invalid_input, "a context of " + std::to_string(options.context) +
@@ -59,6 +61,7 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::load(const Checkpoint& checkpo
                      .decode_bytes = shape.decode_bytes};
     runner->taps_.layers = std::move(taps);
     TRY(runner->allocate(options));
+    TRY(runner->place_experts(options));
     return runner;
 }
 
@@ -66,7 +69,10 @@ Status ModelRunner::allocate(const RunnerOptions& options) {
     TRY(allocate_cache(options));
     kept_rows_ = info_.sequences * info_.draft_rows;
     wanted_rows_ = options.wanted_rows ? options.wanted_rows : kept_rows_;
-    const auto floats = [&](std::size_t count) { return backend_->allocate(count * sizeof(float)); };
+    const auto floats = [&](std::size_t count) -> Result<Address> {
+        if (count == 0) return Address{};  // some layers remember nothing of one kind
+        return backend_->allocate(count * sizeof(float));
+    };
     for (const RecurrentShape& shape : model_->shape().recurrent) {
         RecurrentMemory memory{.shape = shape, .states = {}, .tails = {}, .kept = {}};
         memory.states = TRY(floats(info_.sequences * shape.state_floats));
@@ -149,6 +155,36 @@ Status ModelRunner::rehearse() {
     return Done{};
 }
 
+Status ModelRunner::place_experts(const RunnerOptions& options) {
+    const std::uint64_t bytes = options.expert_bytes.value_or(room_for_experts());
+    if (bytes == 0) return Done{};
+    if (experts_->bytes() == 0)
+        return fail(Fault::invalid_input,
+                    "this model has no experts that could stay in their files: leave --expert-memory out");
+    if (!backend_->device().shares_host_memory)
+        return fail(Fault::unsupported,
+                    "experts that stay in their files need a backend that shares the "
+                    "machine's memory: leave --expert-memory out");
+    ExpertMemory::Options wanted;
+    wanted.bytes = bytes;
+    TRY(experts_->start(std::move(wanted)));
+    info_.expert_bytes = experts_->usable_bytes();
+    log_info("experts have " + mebibytes(info_.expert_bytes) + " of memory, and " +
+             mebibytes(experts_->bytes()) + " stay in their files (--expert-memory)");
+    return Done{};
+}
+
+/// 0: all have room, or the system does not say how much there is.
+std::uint64_t ModelRunner::room_for_experts() const {
+    const std::uint64_t available = machine_memory().available / 10 * 9;
+    std::uint64_t rest =
+        scratch_bytes_ + info_.weight_bytes - std::min(info_.weight_bytes, experts_->bytes());
+    for (const AttentionMemory& layer : memory_.attention)
+        rest += 2 * std::uint64_t(info_.pages) * layer.shape.page_floats() * sizeof(float);
+    if (available == 0 || experts_->bytes() == 0 || rest + experts_->bytes() <= available) return 0;
+    return std::max(experts_->least_bytes(), available - std::min(available, rest));
+}
+
 Status ModelRunner::reset(std::uint32_t sequence) {
     CHECK(sequence < info_.sequences);
     for (const RecurrentMemory& layer : memory_.recurrent) {
@@ -192,7 +228,7 @@ Result<std::span<float>> ModelRunner::forward(const Step& step) {
     check(step);
     const Batch batch = writer_->write(step, drafts_);
     last_rows_ = batch.rows;
-    Recorder r(*backend_, scratch_, scratch_bytes_);
+    Recorder r(*backend_, scratch_, scratch_bytes_, experts());
     const Tensor logits = model_->forward(batch, memory_, taps_, r);
     return read_logits(logits);
 }
@@ -217,7 +253,7 @@ Result<std::span<float>> ModelRunner::draft(const Step& step, Streams streams,
     const Batch batch = writer_->write(step, none);
     backend_->write(picked_, std::as_bytes(from));
     drafted_rows_ = batch.rows;
-    Recorder r(*backend_, scratch_, scratch_bytes_);
+    Recorder r(*backend_, scratch_, scratch_bytes_, experts());
     return read_logits(drafter_->forward(batch, {rows, picked_}, drafted_, memory_, r));
 }
 
@@ -231,7 +267,7 @@ Status ModelRunner::commit(std::uint32_t sequence, std::span<const std::uint32_t
     const auto draft = std::ranges::find(drafts_, sequence, &DraftSegment::sequence);
     CHECK(draft != drafts_.end());
     const CommitBatch batch = writer_->write_commit(*draft, path);
-    Recorder r(*backend_, scratch_, scratch_bytes_);
+    Recorder r(*backend_, scratch_, scratch_bytes_, experts());
     model_->commit(batch, memory_, r);
     for (const AttentionMemory& layer : memory_.attention)
         r.launch(move_tokens_f32,
@@ -260,6 +296,16 @@ Result<std::vector<float>> ModelRunner::conv_tail(std::uint32_t sequence, std::u
     std::vector<float> values(memory.shape.tail_floats());
     TRY(backend_->read(memory.tails + sequence * values.size() * sizeof(float),
                        std::as_writable_bytes(std::span(values))));
+    return values;
+}
+
+Result<std::vector<float>> ModelRunner::attention_page(std::uint32_t layer, Page page) {
+    const AttentionMemory& memory = memory_.attention.at(layer);
+    const std::size_t floats = memory.shape.page_floats(), begin = page * floats * sizeof(float);
+    std::vector<float> values(2 * floats);
+    const auto bytes = std::as_writable_bytes(std::span(values));
+    TRY(backend_->read(memory.keys + begin, bytes.first(bytes.size() / 2)));
+    TRY(backend_->read(memory.values + begin, bytes.last(bytes.size() / 2)));
     return values;
 }
 

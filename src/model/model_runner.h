@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "model/architecture.h"
+#include "model/expert_memory.h"
 #include "model/load.h"
 #include "model/runner.h"
 #include "model/step_writer.h"
@@ -21,6 +22,7 @@ public:
                                                      std::vector<std::uint32_t> taps = {});
 
     const RunnerInfo& info() const override { return info_; }
+    ExpertCounters expert_counters() const override { return experts_->counters(); }
     Status reset(std::uint32_t sequence) override;
     Result<std::span<float>> forward(const Step& step) override;
     Status commit(std::uint32_t sequence, std::span<const std::uint32_t> path) override;
@@ -48,6 +50,8 @@ public:
     Result<std::vector<float>> recurrent_state(std::uint32_t sequence, std::uint32_t layer);
     Result<std::vector<float>> conv_tail(std::uint32_t sequence,
                                          std::uint32_t layer);  // [taps - 1, channels]
+    /// A page of attention layer `layer`: its keys, and its values behind them. See kernels/attend.h.
+    Result<std::vector<float>> attention_page(std::uint32_t layer, Page page);
 
 private:
     Status allocate(const RunnerOptions& options);
@@ -55,9 +59,13 @@ private:
     std::vector<AttentionShape> attention_shapes() const;  // of the model, then of the drafter
     Status allocate_drafter();
     Status rehearse();
+    Status place_experts(const RunnerOptions& options);
+    std::uint64_t room_for_experts() const;
+    ExpertMemory* experts() const { return experts_->started() ? experts_.get() : nullptr; }
     Result<std::span<float>> read_logits(Tensor logits);
     void check(const Step& step) const;
 
+    std::unique_ptr<ExpertMemory> experts_;
     std::unique_ptr<Backend> backend_;
     std::unique_ptr<Model> model_;
     std::unique_ptr<Drafter> drafter_;  // or null

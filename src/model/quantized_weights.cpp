@@ -189,6 +189,17 @@ Result<Weight> Weights::fp8(const std::string& module, const TensorEntry& codes,
     return weight;
 }
 
+Result<Weight> Weights::fp8_by_factor(const std::string& module, const std::string& factor,
+                                      std::uint32_t rows, std::uint32_t columns) {
+    const TensorEntry& codes = *TRY(take(tensor_of(module)));
+    TRY(expect_type(codes, ElementType::f8_e4m3));
+    TRY(expect_shape(codes, {rows, columns}));
+    Weight weight = weight_in(BlockForm::fp8, rows, columns);
+    weight.data = TRY(place(codes, 1));
+    TRY(set_factor(weight, *TRY(take(factor)), {rows}, false));
+    return weight;
+}
+
 Result<Weight> Weights::gguf_blocks(const std::string& module, const TensorEntry& blocks, const Shape& outer,
                                     std::uint32_t columns) {
     TRY(expect_shape(blocks, with_columns(outer, columns)));

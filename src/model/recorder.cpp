@@ -27,6 +27,12 @@ Kernel<Embed<bfloat>> embed_kernel(const bfloat*) { return embed_bf16; }
 Kernel<EmbedAffine<float>> embed_affine_kernel(const float*) { return embed_affine_f32; }
 Kernel<EmbedAffine<half>> embed_affine_kernel(const half*) { return embed_affine_f16; }
 Kernel<EmbedAffine<bfloat>> embed_affine_kernel(const bfloat*) { return embed_affine_bf16; }
+Kernel<Lookup<float>> lookup_kernel(const float*) { return lookup_f32; }
+Kernel<Lookup<half>> lookup_kernel(const half*) { return lookup_f16; }
+Kernel<Lookup<bfloat>> lookup_kernel(const bfloat*) { return lookup_bf16; }
+Kernel<LookupAffine<float>> lookup_affine_kernel(const float*) { return lookup_affine_f32; }
+Kernel<LookupAffine<half>> lookup_affine_kernel(const half*) { return lookup_affine_f16; }
+Kernel<LookupAffine<bfloat>> lookup_affine_kernel(const bfloat*) { return lookup_affine_bf16; }
 
 template <typename Args>
 void set_rows(Args& args, Tensor x, std::uint32_t count) {
@@ -74,6 +80,27 @@ Tensor Recorder::embed(const Weight& table, const Batch& batch) {
         });
     }
     return y;
+}
+
+void Recorder::lookup(const ExpertWeights& parts, std::uint32_t part_rows, Address picked, Tensor y) {
+    const Weight& one = parts.one;
+    CHECK(one.rows == part_rows && one.columns == y.columns);
+    if (one.form == Weight::Form::blocks) {
+        launch(lookup_blocks[std::size_t(one.block_form)],
+               {in<MultiplyBlocks::Part>(parts.parts), in<uint>(picked), out(y), y.rows, y.columns, part_rows,
+                one.row_bytes(), one.scale_bytes(), one.tile});
+    } else if (one.form == Weight::Form::affine) {
+        with_type(one.scale_form, [&]<typename S>(S* type) {
+            launch(lookup_affine_kernel(type),
+                   {in<typename MultiplyAffine<S>::Part>(parts.parts), in<uint>(picked), out(y), y.rows,
+                    y.columns, part_rows, one.group, one.bits});
+        });
+    } else {
+        with_type(one.form, [&]<typename T>(T* type) {
+            launch(lookup_kernel(type), {in<typename MultiplyDense<T>::Part>(parts.parts), in<uint>(picked),
+                                         out(y), y.rows, y.columns, part_rows});
+        });
+    }
 }
 
 Tensor Recorder::rms_norm(Tensor x, Tensor weight, float epsilon) {
@@ -137,6 +164,12 @@ void Recorder::multiply_experts_into(std::span<const ExpertWeights* const> weigh
                 const Weight& one = weights[i]->one;
                 set_part(args.matrix.parts[i - begin], one.rows, one.columns, x, y[i]);
                 args.experts[i - begin] = in<typename Args::Part>(weights[i]->parts);
+            }
+            if (experts_) {
+                std::array<std::uint32_t, multiply_parts> stacks{};
+                for (std::size_t i = begin; i < end; ++i) stacks[i - begin] = weights[i]->stack;
+                experts_->before_launch(backend_, std::span(stacks).first(end - begin), groups.address,
+                                        groups.count);
             }
             launch(product.of_experts, args);
         });

@@ -11,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "model/batch.h"
+#include "model/expert_memory.h"
 #include "model/weight.h"
 
 namespace kapitsa {
@@ -24,8 +25,9 @@ struct ExpertGroups {
 class Recorder {
 public:
     /// Launches on the backend, with results in [scratch, scratch + bytes).
-    Recorder(Backend& backend, Address scratch, std::size_t bytes)
-        : backend_(backend), scratch_(scratch), capacity_(bytes) {}
+    /// `experts`: null where all of them lie in memory.
+    Recorder(Backend& backend, Address scratch, std::size_t bytes, ExpertMemory* experts = nullptr)
+        : backend_(backend), scratch_(scratch), capacity_(bytes), experts_(experts) {}
     /// Launches nothing: finds how much scratch a step needs, and which kernels the backend lacks.
     static Recorder rehearsal(Backend& backend) {
         return {backend, Address{4096}, ~std::size_t{0} >> 1, true};
@@ -52,6 +54,8 @@ public:
 
     /// [batch.rows, table.columns]
     Tensor embed(const Weight& table, const Batch& batch);
+    /// Rows of a table in parts of `part_rows` rows each: uint picked [y.rows].
+    void lookup(const ExpertWeights& parts, std::uint32_t part_rows, Address picked, Tensor y);
     Tensor rms_norm(Tensor x, Tensor weight, float epsilon);
     /// Of the rows of a list alone.
     Tensor rms_norm_of(Tensor x, Address picked, std::uint32_t rows, Tensor weight, float epsilon);
@@ -103,6 +107,7 @@ private:
     Address scratch_;
     std::size_t capacity_, used_ = 0, peak_ = 0;
     bool rehearsing_ = false;
+    ExpertMemory* experts_ = nullptr;
     std::set<std::string> missing_;
 };
 

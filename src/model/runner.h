@@ -47,6 +47,14 @@ struct RunnerInfo {
     std::uint32_t draft_rows = 0;     // the most rows of one segment that is not `commit`
     std::uint64_t weight_bytes = 0;   // that lie in memory
     std::uint64_t decode_bytes = 0;   // weights read to compute one token
+    std::uint64_t expert_bytes = 0;   // memory for experts, where not all of them lie in it; else 0
+};
+
+/// Of experts that stay in files (model/expert_memory.h).
+struct ExpertCounters {
+    std::uint64_t found = 0;       // matrices that were in memory when they were asked for
+    std::uint64_t read = 0;        // and that were not, or not yet wholly
+    std::uint64_t bytes_read = 0;  // from the files
 };
 
 /// One thread, the engine's, calls it.
@@ -54,6 +62,8 @@ class Runner {
 public:
     virtual ~Runner() = default;
     virtual const RunnerInfo& info() const = 0;
+    /// Any thread may ask.
+    virtual ExpertCounters expert_counters() const { return {}; }
 
     /// Makes the slot an empty sequence: recurrent state zero.
     virtual Status reset(std::uint32_t sequence) = 0;

@@ -2,6 +2,7 @@
 // `Recorder::multiply` nobody looks at the format.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "backend/tensor.h"
@@ -28,12 +29,27 @@ struct Weight {
     Address data, scales, biases;
     Address factors;  // of a weight in blocks: f32 by tile, or null
 
+    /// Neighbouring bytes that are stored, but for factors.
+    struct Range {
+        Address Weight::* place;
+        std::uint64_t bytes;  // 0: there are none
+    };
+    std::array<Range, 3> ranges() const {
+        const std::uint64_t elements = std::uint64_t(rows) * columns;
+        if (form == Form::blocks)
+            return {{{&Weight::data, std::uint64_t(rows) * row_bytes()},
+                     {&Weight::scales, std::uint64_t(rows) * scale_bytes()},
+                     {&Weight::biases, 0}}};
+        const std::uint64_t scales_bytes = form == Form::affine ? elements / group * bytes_of(scale_form) : 0;
+        return {{{&Weight::data, form == Form::affine ? elements * bits / 8 : elements * bytes_of(form)},
+                 {&Weight::scales, scales_bytes},
+                 {&Weight::biases, scales_bytes}}};
+    }
     /// Read when the matrix is multiplied once.
     std::uint64_t bytes() const {
-        const std::uint64_t elements = std::uint64_t(rows) * columns;
-        if (form == Form::blocks) return std::uint64_t(rows) * (row_bytes() + scale_bytes());
-        if (form == Form::affine) return elements * bits / 8 + 2 * (elements / group) * bytes_of(scale_form);
-        return elements * bytes_of(form);
+        std::uint64_t sum = 0;
+        for (const Range& range : ranges()) sum += range.bytes;
+        return sum;
     }
     static std::uint64_t bytes_of(Form form) { return form == Form::f32 ? 4 : 2; }
 
@@ -85,7 +101,9 @@ struct Weight {
 struct ExpertWeights {
     Weight one;  // what all have in common; the addresses are the first's
     std::uint32_t experts = 0;
-    Address parts;  // [experts] Parts of the product, as kernels/multiply_experts.h reads them
+    Address parts;               // [experts] Parts of the product, as kernels/multiply_experts.h reads them
+    std::size_t part_bytes = 0;  // of one of them
+    std::uint32_t stack = 0;     // its number in ExpertMemory
 };
 
 }  // namespace kapitsa

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "model/entries.h"
 #include "model/products.h"
@@ -16,16 +17,24 @@ bool belongs_to_cache(std::string_view name) {
 
 }  // namespace
 
-Result<Weights> Weights::of(const Checkpoint& checkpoint, Backend& backend) {
+Result<Weights> Weights::of(const Checkpoint& checkpoint, Backend& backend, ExpertMemory* experts) {
     Quantization by_mlx = TRY(Quantization::read(*checkpoint.config));
     QuantizedLayers by_others =
         TRY(QuantizedLayers::read(*checkpoint.config, checkpoint.hf_quant_config.get()));
-    return Weights(checkpoint, backend, std::move(by_mlx), std::move(by_others));
+    Weights weights(checkpoint, backend, std::move(by_mlx), std::move(by_others));
+    weights.experts_ = experts;
+    return weights;
 }
 
 std::vector<std::uint64_t> Weights::shape(std::string_view tensor) const {
     const auto found = checkpoint_->tensors.find(std::string(tensor));
     return found == checkpoint_->tensors.end() ? std::vector<std::uint64_t>{} : found->second.shape;
+}
+
+std::optional<ElementType> Weights::type(std::string_view tensor) const {
+    const auto found = checkpoint_->tensors.find(std::string(tensor));
+    if (found == checkpoint_->tensors.end()) return {};
+    return found->second.type;
 }
 
 Result<const TensorEntry*> Weights::take(const std::string& name) {
@@ -64,12 +73,27 @@ Result<std::vector<Weight>> Weights::stack(const std::string& module, std::uint3
     return each;
 }
 
-Result<ExpertWeights> Weights::experts(std::span<const Weight> matrices) {
+Result<ExpertWeights> Weights::experts(const std::string& layer, std::span<const Weight> matrices) {
+    ExpertWeights weights = TRY(together("the experts of a layer", matrices));
+    if (experts_) weights.stack = experts_->add(layer, matrices, weights.parts, weights.part_bytes);
+    return weights;
+}
+
+Result<ExpertWeights> Weights::table(std::span<const Weight> parts) {
+    for (const Weight& part : parts) bytes_ -= std::min(bytes_, part.bytes());
+    return together("the parts of a table", parts);
+}
+
+Result<ExpertWeights> Weights::together(const char* all, std::span<const Weight> matrices) {
     CHECK(!matrices.empty());
-    ExpertWeights weights{.one = matrices.front(), .experts = std::uint32_t(matrices.size()), .parts = {}};
+    ExpertWeights weights{.one = matrices.front(),
+                          .experts = std::uint32_t(matrices.size()),
+                          .parts = {},
+                          .part_bytes = 0,
+                          .stack = 0};
     for (const Weight& matrix : matrices)
         if (!matrix.alike(weights.one))
-            return fail(Fault::unsupported, "the experts of a layer are not all stored in the same form; " +
+            return fail(Fault::unsupported, std::string(all) + " are not all stored in the same form; " +
                                                 checkpoint_->path + " mixes them");
     std::vector<std::byte> parts;
     with_product(weights.one, [&]<typename Args>(const Product<Args>& product) {
@@ -80,8 +104,8 @@ Result<ExpertWeights> Weights::experts(std::span<const Weight> matrices) {
             parts.insert(parts.end(), bytes.begin(), bytes.end());
         }
     });
-    weights.parts = TRY(backend_->allocate(parts.size()));
-    backend_->write(weights.parts, parts);
+    weights.parts = TRY(upload_bytes(parts));
+    weights.part_bytes = parts.size() / matrices.size();
     return weights;
 }
 
@@ -157,6 +181,31 @@ Result<std::vector<float>> Weights::exponentials(const std::string& tensor,
     return values;
 }
 
+Result<std::vector<std::uint64_t>> Weights::whole_numbers(const std::string& tensor,
+                                                          const std::vector<std::uint64_t>& shape) {
+    const TensorEntry& entry = *TRY(take(tensor));
+    TRY(expect_shape(entry, shape));
+    if (entry.type != ElementType::i64)
+        return fail(Fault::corrupt_file,
+                    entry.name + " is stored as " + element_name(entry.type) + "; it must be I64");
+    std::vector<std::uint64_t> values(entry.bytes.size() / sizeof(std::int64_t));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        std::int64_t value;
+        std::memcpy(&value, entry.bytes.data() + i * sizeof(value), sizeof(value));
+        if (value < 0)
+            return fail(Fault::corrupt_file, entry.name + " holds " + std::to_string(value) +
+                                                 "; it must hold no negative numbers");
+        values[i] = std::uint64_t(value);
+    }
+    return values;
+}
+
+Result<Address> Weights::upload_bytes(Bytes bytes) {
+    const Address address = TRY(backend_->allocate(bytes.size()));
+    backend_->write(address, bytes);
+    return address;
+}
+
 bool Weights::stores_exponentials(const std::string& tensor) const {
     const auto found = checkpoint_->tensors.find(tensor);
     return found != checkpoint_->tensors.end() && found->second.stored == Stored::as_negated_exponential;
@@ -171,9 +220,7 @@ Result<std::vector<float>> Weights::stored_floats(const std::string& tensor,
 
 Result<Tensor> Weights::upload(std::span<const float> values, std::uint32_t rows, std::uint32_t columns) {
     CHECK(values.size() == std::size_t(rows) * columns);
-    const Address address = TRY(backend_->allocate(values.size_bytes()));
-    backend_->write(address, std::as_bytes(values));
-    return Tensor{address, rows, columns};
+    return Tensor{TRY(upload_bytes(std::as_bytes(values))), rows, columns};
 }
 
 void Weights::set_aside(std::string_view prefix) { aside_.emplace_back(prefix); }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,28 +17,45 @@
 #include "formats/quantization.h"
 #include "formats/quantized_layers.h"
 #include "model/entries.h"
+#include "model/expert_memory.h"
 
 namespace kapitsa {
 
 class Weights {
 public:
-    /// Both must outlive this; `checkpoint` must outlive what runs on the weights.
-    static Result<Weights> of(const Checkpoint& checkpoint, Backend& backend);
+    /// All must outlive this; `checkpoint` must outlive what runs on the weights. `experts` is told of all
+    /// matrices of experts; null: nobody is.
+    static Result<Weights> of(const Checkpoint& checkpoint, Backend& backend,
+                              ExpertMemory* experts = nullptr);
 
     bool has(std::string_view tensor) const { return checkpoint_->tensors.contains(std::string(tensor)); }
     /// The shape of a tensor that is there; empty otherwise.
     std::vector<std::uint64_t> shape(std::string_view tensor) const;
 
+    /// How the elements of a tensor are stored, if it is there.
+    std::optional<ElementType> type(std::string_view tensor) const;
+
     /// The matrix of a module: `module`.weight (else `module` itself), quantised if `module`.scales exists.
     Result<Weight> matrix(const std::string& module, std::uint32_t rows, std::uint32_t columns);
+    /// A matrix of FP8 whose one factor is not its own: the parts of a table share theirs.
+    Result<Weight> fp8_by_factor(const std::string& module, const std::string& factor, std::uint32_t rows,
+                                 std::uint32_t columns);
     /// One matrix of each expert, stored as one tensor [experts, rows, columns]: `module`.weight or `module`
     /// itself. @return by expert
     Result<std::vector<Weight>> stack(const std::string& module, std::uint32_t experts, std::uint32_t rows,
                                       std::uint32_t columns);
-    /// Makes a value of the matrices of a layer's experts, which are not copied.
-    Result<ExpertWeights> experts(std::span<const Weight> matrices);
+    /// Makes a value of one kind of matrix of the experts of `layer`. They are not copied.
+    Result<ExpertWeights> experts(const std::string& layer, std::span<const Weight> matrices);
+    /// The same of a table that lies in parts, of which a row is read here and there: it does not count among
+    /// the bytes that must lie in memory.
+    Result<ExpertWeights> table(std::span<const Weight> parts);
     /// A tensor as floats on the host, for vectors that are prepared once.
     Result<std::vector<float>> floats(const std::string& tensor, const std::vector<std::uint64_t>& shape);
+    /// A tensor of I64, none of them negative, on the host.
+    Result<std::vector<std::uint64_t>> whole_numbers(const std::string& tensor,
+                                                     const std::vector<std::uint64_t>& shape);
+    /// Bytes to the device.
+    Result<Address> upload_bytes(Bytes bytes);
     /// exp(w) of a tensor. Some files store -exp(w) in its place, and then nothing is rounded twice.
     Result<std::vector<float>> exponentials(const std::string& tensor,
                                             const std::vector<std::uint64_t>& shape);
@@ -51,7 +69,7 @@ public:
     /// The same for the tensors alone whose names begin so, set aside or not.
     Status finish(std::string_view prefix) const;
 
-    /// Bytes of the matrices taken so far.
+    /// Bytes of the matrices taken so far, but for tables in parts.
     std::uint64_t bytes() const { return bytes_; }
 
 private:
@@ -73,6 +91,8 @@ private:
     bool stores_exponentials(const std::string& tensor) const;
     Result<std::vector<float>> stored_floats(const std::string& tensor,
                                              const std::vector<std::uint64_t>& shape);
+    /// Parts of a product for matrices that are alike. @param all what they are: "the experts of a layer"
+    Result<ExpertWeights> together(const char* all, std::span<const Weight> matrices);
     /// At a multiple of `alignment`.
     Result<Address> place(const TensorEntry& entry, std::size_t alignment);
 
@@ -100,6 +120,7 @@ private:
 
     const Checkpoint* checkpoint_;
     Backend* backend_;
+    ExpertMemory* experts_ = nullptr;
     Quantization quantization_;
     QuantizedLayers layers_;
     std::unordered_set<std::string> taken_;

@@ -35,7 +35,7 @@ ApiError api_error(const Error& error) {
         case Fault::out_of_memory: return {503, error.message, {}, "overloaded", 2};
         case Fault::corrupt_file: return {500, error.message, {}, "corrupt_file"};
         case Fault::device: return {500, error.message, {}, "device_error"};
-        case Fault::cancelled: return {500, error.message, {}, "cancelled"};
+        case Fault::cancelled: return {503, error.message, {}, "cancelled"};
     }
     return {500, error.message};
 }

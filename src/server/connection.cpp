@@ -49,6 +49,14 @@ void suspect_silence(int socket) {
 #endif
 }
 
+Handled handle(ModelService& model, const HttpRequest& request, const std::function<void()>& wake) {
+    try {
+        return handle_request(model, request, wake);
+    } catch (const std::exception& exception) {  // of a library, or for want of memory
+        return openai_error({500, std::string("the request could not be read: ") + exception.what()});
+    }
+}
+
 }  // namespace
 
 Connection::Connection(std::shared_ptr<asio::io_context> io, Socket socket,
@@ -109,7 +117,7 @@ asio::awaitable<bool> Connection::serve_one() {
     if (request.body.size() > large_body_bytes)
         co_await read_aside(incoming, handled);
     else
-        handled = handle_request(setup_->model, request, waker());
+        handled = handle(setup_->model, request, waker());
     incoming.drop_body();
     if (const auto* response = std::get_if<HttpResponse>(&*handled)) {
         const bool sent = co_await respond(request, *response, keep_alive);
@@ -162,12 +170,7 @@ asio::awaitable<bool> Connection::read_body(Incoming& incoming) {
 /// which the streams of others would stand still. This waits for it in any case, since it uses the model.
 asio::awaitable<void> Connection::read_aside(Incoming& incoming, std::optional<Handled>& handled) {
     asio::post(setup_->readers, [this, &incoming, &handled, wake = waker()] {
-        std::optional<Handled> made;
-        try {
-            made = handle_request(setup_->model, incoming.request, wake);
-        } catch (const std::exception& exception) {  // of a library, or for want of memory
-            made = openai_error({500, std::string("the request could not be read: ") + exception.what()});
-        }
+        Handled made = handle(setup_->model, incoming.request, wake);
         asio::post(socket_.get_executor(), [this, &handled, made = std::move(made)]() mutable {
             handled = std::move(made);
             this->wake();
@@ -209,6 +212,8 @@ asio::awaitable<bool> Connection::carry(Answer& answer, const HttpRequest& reque
             well = co_await respond(request, response, keep_alive && !flooded_);
         }
     }
+    if (!well && !stopping_)
+        log_info(request.method + " " + excerpt(request.path) + ": the client left before the end");
     co_await unwatch();
     lingering_ = well && flooded_ && !peer_gone_;
     co_return (well && keep_alive && !peer_gone_ && !flooded_);
@@ -244,7 +249,9 @@ asio::awaitable<bool> Connection::respond(const HttpRequest& request, const Http
     auto headers = cors_headers(setup_->access, request);
     headers.insert(headers.end(), response.headers.begin(), response.headers.end());
     headers.emplace_back("x-request-id", random_id("req_"));
-    log_info(excerpt(request.method) + " " + excerpt(request.path) + " " + std::to_string(response.status));
+    const std::string asked =
+        request.path.empty() ? "what is no request" : excerpt(request.method) + " " + excerpt(request.path);
+    log_info(asked + " " + std::to_string(response.status));
     std::string bytes =
         response_head(response.status, response.content_type, static_cast<std::int64_t>(response.body.size()),
                       keep_alive && !stopping_, headers);

@@ -43,7 +43,10 @@ Heard Generation::advance(Choice& choice) {
         if (!event) event = Error{Fault::device, "the engine has stopped"};
         append_pieces(choice.reply.take(std::move(*event)), heard.pieces);
     }
-    if (cut_) append_pieces(choice.reply.cut(), heard.pieces);
+    if (cut_ == Cut::where_it_stands && choice.reply.usage().reply_tokens > 0)
+        append_pieces(choice.reply.cut(), heard.pieces);
+    else if (cut_ != Cut::no)
+        choice.reply.fail({Fault::cancelled, "the server is shutting down"});
     heard.logprobs = choice.reply.take_logprobs();
     if (choice.reply.ended()) {
         release(choice);

@@ -35,8 +35,10 @@ public:
 
     /// Takes what the engine has sent by now. Each answer ends once.
     std::vector<Heard> advance();
-    /// Ends every answer with what there is; the next `advance` says so.
-    void cut() { cut_ = true; }
+    /// Ends every answer, for the server is shutting down; the next `advance` says so. What has been begun
+    /// for a client that hears it piece by piece (`streams`) ends with what there is; any other answer is an
+    /// error of the fault `cancelled`, since half of it would pass for the whole.
+    void cut(bool streams) { cut_ = streams ? Cut::where_it_stands : Cut::all; }
 
     bool ended() const;
     /// Of the first answer that failed. Null when all is well.
@@ -57,7 +59,7 @@ private:
 
     ModelService* model_;
     std::vector<Choice> choices_;
-    bool cut_ = false;
+    enum class Cut { no, where_it_stands, all } cut_ = Cut::no;
 };
 
 /// Whether the prompt, which came in the field `param`, leaves room for an answer; else 400 with the code

@@ -52,7 +52,7 @@ public:
     virtual bool finished() const = 0;
     /// Of an answer that is finished and does not stream.
     virtual HttpResponse response() = 0;
-    /// Finishes with what is there: the server is shutting down.
+    /// Finishes at once: the server is shutting down.
     virtual void cut() = 0;
     /// What a silent stream says to show that it lives.
     virtual std::string keep_alive() const = 0;

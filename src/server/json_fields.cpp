@@ -30,7 +30,8 @@ std::optional<std::int64_t> whole(const Json& number) {
         return std::nullopt;
     if (!number.is_number_float()) return number.get<std::int64_t>();
     const double real = number.get<double>();  // 16.0 is the integer 16; some clients write it so
-    if (real != std::floor(real) || !(real >= -0x1p63 && real < 0x1p63)) return std::nullopt;
+    // An integer beyond the range comes as a double, too: one just below -2^63 as -2^63 itself.
+    if (real != std::floor(real) || !(real > -0x1p63 && real < 0x1p63)) return std::nullopt;
     return static_cast<std::int64_t>(real);
 }
 

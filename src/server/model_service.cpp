@@ -31,7 +31,9 @@ Result<Sampling> default_sampling(const Json* file) {
     Sampling sampling;
     if (!file) return sampling;
     TRY(read_number(*file, "temperature", 0, 100, sampling.temperature));
-    TRY(read_number(*file, "top_k", 0, 1e9, sampling.top_k));
+    double top_k = sampling.top_k;
+    TRY(read_number(*file, "top_k", -1, 1e9, top_k));
+    sampling.top_k = static_cast<std::uint32_t>(std::max(top_k, 0.0));  // -1 and 0: all
     TRY(read_number(*file, "top_p", 0, 1, sampling.top_p));
     TRY(read_number(*file, "min_p", 0, 1, sampling.min_p));
     TRY(read_number(*file, "repetition_penalty", 0.01, 100, sampling.repetition_penalty));
@@ -88,9 +90,10 @@ Result<std::unique_ptr<ModelService>> ModelService::make(const Checkpoint& check
     if (!tokenizer) return fail(std::move(tokenizer.error()).because("the tokenizer"));
     const std::size_t vocabulary = engine->info().vocabulary;
     if (tokenizer->vocabulary() > vocabulary)
-        return fail(Fault::corrupt_file, "the tokenizer has tokens up to " +
-                                             std::to_string(tokenizer->vocabulary() - 1) +
-                                             ", and the model " + std::to_string(vocabulary) + " of them");
+        return fail(Fault::invalid_input, "the tokenizer has tokens up to " +
+                                              std::to_string(tokenizer->vocabulary() - 1) +
+                                              ", and the model " + std::to_string(vocabulary) +
+                                              " of them: the two are not of one model");
     std::optional<ChatTemplate> chat_template;
     if (!checkpoint.chat_template.empty()) {
         auto parsed = ChatTemplate::parse(checkpoint.chat_template, checkpoint.token_text("bos_token"),
@@ -157,9 +160,8 @@ Result<Ticket> ModelService::submit(ReplyRequest request, std::function<void()> 
     if (prompt_tokens == 0) return fail(Fault::invalid_input, "the prompt has no tokens");
     if (prompt_tokens >= room_tokens)
         return fail(Fault::invalid_input, "the prompt has " + std::to_string(prompt_tokens) +
-                                              " tokens, and the context holds " +
-                                              std::to_string(room_tokens) +
-                                              " with the answer: shorten it, or start with a larger --ctx");
+                                              " tokens, and the context (--ctx) holds " +
+                                              std::to_string(room_tokens) + " with the answer: shorten it");
     const auto room = static_cast<std::uint32_t>(room_tokens - prompt_tokens);
     const std::uint32_t tokens = request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
     auto outbox = std::make_shared<Outbox>(outbox_room(prompt_tokens, tokens), std::move(wake));

@@ -53,7 +53,7 @@ Json openai_usage(const Generation& generation, std::size_t prompt_choices) {
             {"completion_tokens_details", {{"reasoning_tokens", reasoning}}}};
 }
 
-Json openai_timings(const Generation& generation) {
+Json openai_timings(const Generation& generation, std::size_t prompt_choices) {
     // Answers run side by side: their tokens add up, their seconds do not.
     double queue = 0, prefill = 0, decode = 0, computed = 0, reply = 0, decoded = 0;
     for (std::size_t i = 0; i < generation.choices(); ++i) {
@@ -66,8 +66,9 @@ Json openai_timings(const Generation& generation) {
         reply += usage.reply_tokens;
         decoded += std::max(usage.reply_tokens, 1u) - 1;  // the first one came of the prompt
     }
-    return {{"prompt_tokens", generation.prompt_tokens(0)},
-            {"cached_tokens", generation.reply(0).usage().cached_tokens},
+    const Json usage = openai_usage(generation, prompt_choices);
+    return {{"prompt_tokens", usage["prompt_tokens"]},
+            {"cached_tokens", usage["prompt_tokens_details"]["cached_tokens"]},
             {"completion_tokens", static_cast<std::uint64_t>(reply)},
             {"queue_s", queue},
             {"prefill_s", prefill},
@@ -85,7 +86,7 @@ void openai_end_stream(const OpenAiHead& head, const Generation& generation, std
     if (include_usage) {
         Json last = openai_envelope(head);
         last["usage"] = openai_usage(generation, prompt_choices);
-        last["timings"] = openai_timings(generation);
+        last["timings"] = openai_timings(generation, prompt_choices);
         events.push_back(sse_event(dump_json(last)));
     }
     events.push_back(sse_event("[DONE]"));

@@ -33,7 +33,7 @@ const char* openai_finish_reason(ReplyEnd end);
 /// of this.
 Json openai_usage(const Generation& generation, std::size_t prompt_choices);
 /// How long it took and how fast it was; an extension that clients ignore.
-Json openai_timings(const Generation& generation);
+Json openai_timings(const Generation& generation, std::size_t prompt_choices);
 /// What ends a stream: the error of the generation, or usage (where it was asked for) and "[DONE]".
 void openai_end_stream(const OpenAiHead& head, const Generation& generation, std::size_t prompt_choices,
                        bool include_usage, std::vector<std::string>& events);

@@ -37,7 +37,7 @@ public:
           head_{random_id("chatcmpl-"), object, model.name(), std::time(nullptr)},
           logprobs_(settings.sampling.logprobs) {}
 
-    void cut() override { generation.cut(); }
+    void cut() override { generation.cut(streams()); }
     std::string keep_alive() const override { return openai_keep_alive; }
 
     Generation generation;
@@ -116,7 +116,8 @@ private:
                                    {"logprobs", std::move(said)},
                                    {"finish_reason", std::move(reason)}});
         if (include_usage_) json["usage"] = nullptr;
-        if (ends && !include_usage_ && generation.ended()) json["timings"] = openai_timings(generation);
+        if (ends && !include_usage_ && generation.ended())
+            json["timings"] = openai_timings(generation, generation.choices());
         return sse_event(dump_json(json));
     }
 
@@ -156,7 +157,7 @@ public:
                                        {"finish_reason", openai_finish_reason(generation.reply(i).end())}});
         }
         json["usage"] = openai_usage(generation, generation.choices());
-        json["timings"] = openai_timings(generation);
+        json["timings"] = openai_timings(generation, generation.choices());
         return {200, dump_json(json)};
     }
 
@@ -206,10 +207,11 @@ Parsed<std::unique_ptr<Answer>> begin_chat(ModelService& model, const HttpReques
         answer = std::make_unique<StreamedChat>(model, settings);
     else
         answer = std::make_unique<WholeChat>(model, settings);
+    const std::uint64_t seed = settings.seed ? *settings.seed : random_number();
     for (std::uint32_t choice = 0; choice < settings.choices; ++choice) {
         ReplyRequest reply{
             .prompt = prompt->tokens, .max_tokens = settings.max_tokens, .sampling = settings.sampling};
-        reply.sampling.seed += choice;
+        reply.sampling.seed = seed + choice;
         TRY(answer->generation.add(std::move(reply),
                                    {.reader = model.reader(*prompt, request.conversation.tools),
                                     .stops = settings.stops,

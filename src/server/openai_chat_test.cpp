@@ -194,6 +194,39 @@ TEST_F(Dialect, AnAnswerThatIsCutEndsInGoodForm) {
     EXPECT_EQ(script->cancelled.poll()->keep_tokens, 11u);
 }
 
+TEST_F(Dialect, AnAnswerThatIsCutBeforeItBeganOrIsWholeIsUnavailable) {
+    Handled silent = ask_chat(R"("stream":true)"), whole = ask_chat("");
+    script->asked.poll();
+    say(*script->asked.poll(), "half an ans");
+    auto& stream = std::get<std::unique_ptr<Answer>>(silent);
+    stream->cut();
+    const auto events = stream->advance();
+    ASSERT_EQ(events.size(), 2u);
+    EXPECT_EQ(event(events[1])["error"]["code"], "cancelled");
+    EXPECT_TRUE(stream->finished());
+    auto& answer = std::get<std::unique_ptr<Answer>>(whole);
+    answer->cut();
+    answer->advance();
+    ASSERT_TRUE(answer->finished());
+    EXPECT_EQ(answer->response().status, 503);
+    EXPECT_TRUE(script->cancelled.poll() && script->cancelled.poll());  // the engine is told of both
+}
+
+TEST_F(Dialect, EqualPromptsAreSeveralSamplesUnlessASeedSaysOtherwise) {
+    const auto seeds = [&](const std::string& more) {
+        const Handled handled = ask("/v1/completions", R"({"prompt":["a","a"],"n":2)" + more + "}");
+        EXPECT_TRUE(std::holds_alternative<std::unique_ptr<Answer>>(handled));
+        std::vector<std::uint64_t> all;
+        while (const auto asked = script->asked.poll()) all.push_back(asked->sampling.seed);
+        return all;
+    };
+    EXPECT_EQ(seeds(R"(,"seed":5)"), (std::vector<std::uint64_t>{5, 6, 5, 6}));
+    const auto random = seeds("");
+    ASSERT_EQ(random.size(), 4u);
+    EXPECT_NE(random[0], random[2]);
+    EXPECT_EQ(random[0] + 1, random[1]);
+}
+
 TEST_F(Dialect, LogprobsNameTokensAndBytes) {
     script->on_submit = [](const Submit& request) -> Status {
         EXPECT_EQ(request.sampling.top_logprobs, 2u);

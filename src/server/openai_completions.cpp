@@ -24,7 +24,7 @@ public:
 
     bool streams() const override { return stream_; }
     bool finished() const override { return finished_; }
-    void cut() override { generation.cut(); }
+    void cut() override { generation.cut(stream_); }
     std::string keep_alive() const override { return openai_keep_alive; }
 
     std::vector<std::string> advance() override {
@@ -39,7 +39,7 @@ public:
             said.clear();
             if (include_usage_) json["usage"] = nullptr;
             if (heard.ended && generation.ended() && !include_usage_)
-                json["timings"] = openai_timings(generation);
+                json["timings"] = openai_timings(generation, choices_);
             events.push_back(sse_event(dump_json(json)));
         }
         if (finished_) return events;
@@ -53,7 +53,7 @@ public:
         Json json = openai_envelope(head_);
         for (std::size_t i = 0; i < said_.size(); ++i) json["choices"].push_back(choice_json(i, true));
         json["usage"] = openai_usage(generation, choices_);
-        json["timings"] = openai_timings(generation);
+        json["timings"] = openai_timings(generation, choices_);
         return {200, dump_json(json)};
     }
 
@@ -127,10 +127,11 @@ Parsed<std::unique_ptr<Answer>> begin_completion(ModelService& model, const Http
 
     auto answer = std::make_unique<CompletionAnswer>(model, settings, prompts.size() * settings.choices);
     for (const Prompt& prompt : prompts) {
+        const std::uint64_t seed = settings.seed ? *settings.seed : random_number();  // equal prompts differ
         for (std::uint32_t choice = 0; choice < settings.choices; ++choice) {
             ReplyRequest reply{
                 .prompt = prompt.tokens, .max_tokens = settings.max_tokens, .sampling = settings.sampling};
-            reply.sampling.seed += choice;
+            reply.sampling.seed = seed + choice;
             TRY(answer->generation.add(
                 std::move(reply),
                 {.reader = std::nullopt, .stops = settings.stops, .logprobs = settings.sampling.logprobs},

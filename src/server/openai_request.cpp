@@ -4,7 +4,6 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "server/http.h"
 #include "server/json_fields.h"
 
 namespace kapitsa {
@@ -46,9 +45,9 @@ Parsed<Done> parse_logit_bias(const Fields& body, std::uint32_t vocabulary, Samp
 }
 
 /// Any integer of 64 bits is a seed, negative ones too.
-Parsed<std::uint64_t> parse_seed(const Fields& body) {
+Parsed<std::optional<std::uint64_t>> parse_seed(const Fields& body) {
     const Json* seed = body.find("seed");
-    if (!seed) return random_number();
+    if (!seed) return std::nullopt;
     if (seed->is_number_unsigned()) return seed->get<std::uint64_t>();
     if (const auto number = body.integer("seed", INT64_MIN, INT64_MAX))
         return static_cast<std::uint64_t>(**number);
@@ -68,7 +67,6 @@ Parsed<Sampling> parse_sampling(const Fields& body, const ModelFacts& model) {
     if (const auto top_k = TRY(body.integer("top_k", -1, tokens_most)))
         sampling.top_k = *top_k < 0 ? 0 : static_cast<std::uint32_t>(*top_k);
     TRY(parse_logit_bias(body, model.vocabulary, sampling));
-    sampling.seed = TRY(parse_seed(body));
     return sampling;
 }
 
@@ -103,6 +101,7 @@ Parsed<ReplySettings> parse_settings(const Fields& body, const ModelFacts& model
         settings.include_usage =
             TRY(Fields(*options, "stream_options").boolean("include_usage")).value_or(false);
     settings.sampling = TRY(parse_sampling(body, model));
+    settings.seed = TRY(parse_seed(body));
     settings.stops = TRY(parse_stops(body));
     settings.choices = static_cast<std::uint32_t>(TRY(body.integer("n", 1, choices_most)).value_or(1));
     if (const auto tokens = TRY(body.integer("max_tokens", 1, INT64_MAX)))
@@ -137,9 +136,10 @@ Parsed<Done> check_tool(const Json& tool, const std::string& path) {
 
 /// The tools that may be called, or null. With tool_choice "none" the model is not shown any.
 Parsed<std::shared_ptr<const Json>> parse_tools(const Fields& body) {
-    if (body.find("functions") || body.find("function_call"))
-        return unsupported("functions",
-                           "functions and function_call have been replaced by tools and tool_choice");
+    for (const char* old : {"functions", "function_call"})
+        if (body.find(old))
+            return unsupported(old,
+                               "functions and function_call have been replaced by tools and tool_choice");
     const Json* tools = TRY(body.array("tools", tools_most));
     for (std::size_t i = 0; tools && i < tools->size(); ++i)
         TRY(check_tool((*tools)[i], element_path("tools", i)));

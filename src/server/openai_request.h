@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -22,8 +23,9 @@ struct ModelFacts {
 
 struct ReplySettings {
     std::string model;
-    Sampling sampling;             // with the seed of the first choice
-    std::uint32_t max_tokens = 0;  // 0: what the context leaves
+    Sampling sampling;                  // all but the seed
+    std::optional<std::uint64_t> seed;  // of the first choice to a prompt, else random; the others count on
+    std::uint32_t max_tokens = 0;       // 0: what the context leaves
     std::vector<std::string> stops;
     std::uint32_t choices = 1;  // to each prompt
     bool stream = false, include_usage = false;

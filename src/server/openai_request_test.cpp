@@ -46,7 +46,7 @@ TEST(ChatRequest, LeavesToTheModelWhatItDoesNotSay) {
     EXPECT_FALSE(request.settings.stream);
     EXPECT_EQ(request.conversation.tools, nullptr);
     EXPECT_EQ(request.conversation.variables, nullptr);
-    EXPECT_NE(chat(with("")).settings.sampling.seed, request.settings.sampling.seed);
+    EXPECT_EQ(request.settings.seed, std::nullopt);
 }
 
 TEST(ChatRequest, TakesEverySetting) {
@@ -64,7 +64,7 @@ TEST(ChatRequest, TakesEverySetting) {
     EXPECT_FLOAT_EQ(settings.sampling.frequency_penalty, -1);
     EXPECT_EQ(settings.sampling.logit_bias,
               (std::vector<std::pair<Token, float>>{{7, -100.0f}, {999, 2.5f}}));
-    EXPECT_EQ(settings.sampling.seed, static_cast<std::uint64_t>(-3));
+    EXPECT_EQ(settings.seed, static_cast<std::uint64_t>(-3));
     EXPECT_EQ(settings.stops, (std::vector<std::string>{"a", "b"}));
     EXPECT_EQ(settings.choices, 3u);
     EXPECT_EQ(settings.max_tokens, 9u);
@@ -132,6 +132,7 @@ TEST(ChatRequest, ABadFieldIsRefusedByItsName) {
         {R"("tool_choice":{"type":"function","function":{"name":"f"}})", "tool_choice"},
         {R"("parallel_tool_calls":1)", "parallel_tool_calls"},
         {R"("functions":[])", "functions"},
+        {R"("function_call":"auto")", "function_call"},
         {R"("chat_template_kwargs":[])", "chat_template_kwargs"},
         {R"("chat_template_kwargs":{"messages":[]})", "chat_template_kwargs.messages"},
         {R"("enable_thinking":"no")", "enable_thinking"},
@@ -175,7 +176,9 @@ TEST(ChatRequest, ASeedIsAnyIntegerOf64Bits) {
                                                            {"18446744073709551615", UINT64_MAX},
                                                            {"-9223372036854775808", 1ull << 63}};
     for (const auto& [text, seed] : cases)
-        EXPECT_EQ(chat(with("\"seed\":" + std::string(text))).settings.sampling.seed, seed) << text;
+        EXPECT_EQ(chat(with("\"seed\":" + std::string(text))).settings.seed, seed) << text;
+    for (const char* text : {"-9223372036854775809", "-9223372036854775810", "18446744073709551616"})
+        EXPECT_FALSE(parse_chat_request(parsed(with("\"seed\":" + std::string(text))), facts)) << text;
 }
 
 TEST(ChatRequest, AStopStringThatIsEmptyStopsNothing) {

@@ -49,10 +49,14 @@ std::vector<ReplyPiece> Reply::take(Event event) {
         finish(pieces);
     } else if (auto* error = std::get_if<Error>(&event)) {
         engine_runs_ = false;
-        if (!ended_) error_ = std::move(*error);
-        ended_ = true;
+        fail(std::move(*error));
     }
     return pieces;
+}
+
+void Reply::fail(Error error) {
+    if (!ended_) error_ = std::move(error);
+    ended_ = true;
 }
 
 std::vector<ReplyPiece> Reply::cut() {

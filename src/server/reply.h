@@ -64,6 +64,8 @@ public:
     std::vector<ReplyPiece> take(Event event);
     /// Ends it here, with what is there.
     std::vector<ReplyPiece> cut();
+    /// Ends it here as one that came to nothing.
+    void fail(Error error);
 
     bool ended() const { return ended_; }
     /// Why there is no end to speak of: the engine's Error. Null when all is well.

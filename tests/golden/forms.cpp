@@ -43,6 +43,12 @@ std::vector<NamedTensor> tensors_of(const Checkpoint& checkpoint) {
     std::vector<NamedTensor> all;
     for (const auto& [name, entry] : checkpoint.tensors) {
         NamedTensor named{name, {{}, entry.shape}};
+        if (entry.type == ElementType::i64) {
+            named.whole_type = entry.type;
+            named.whole.assign(entry.bytes.begin(), entry.bytes.end());
+            all.push_back(std::move(named));
+            continue;
+        }
         named.tensor.values.resize(entry.bytes.size() / element_bytes(entry.type));
         for (std::size_t i = 0; i < named.tensor.values.size(); ++i)
             named.tensor.values[i] = element(entry, i);
@@ -65,6 +71,11 @@ void write_forms(const std::string& folder, const std::vector<NamedTensor>& tens
     Json of_stored = config;
     Json& quantization = of_stored["quantization"];
     for (const NamedTensor& named : tensors) {
+        if (!named.whole.empty()) {
+            for (CheckpointWriter* to : {&stored, &plain})
+                to->add(named.name, named.whole_type, named.tensor.shape, named.whole);
+            continue;
+        }
         const StoredForm form = form_of(
             named.name.ends_with(".weight") ? named.name.substr(0, named.name.size() - 7) : named.name);
         const std::string module = form.kind == Kind::affine ? quantisable_module(named, form.group) : "";

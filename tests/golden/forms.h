@@ -14,6 +14,10 @@ namespace kapitsa {
 struct NamedTensor {
     std::string name;
     Array<float> tensor;
+    // Whole numbers, which every form leaves as they are: their type and bytes; `tensor` has only their
+    // shape.
+    ElementType whole_type = ElementType::f32;
+    std::vector<std::byte> whole = {};
 };
 
 /// Sorted by name.

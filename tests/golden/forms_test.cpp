@@ -27,7 +27,8 @@ struct Family {
     double bf16_rms, affine8_rms;  // the root of the mean square of the differences
 };
 
-Reference qwen3_5_reference(const std::string& folder) {
+/// Goldens of the reference implementations, by prompts of several lengths.
+Reference prompts_reference(const std::string& folder) {
     const Golden outputs(folder + "/golden.safetensors");
     return {tokens_of(read_golden_json(folder + "/golden.json")["prompts"]["65"]["input_ids"]),
             outputs.floats("p65.logits_fp32").values};
@@ -114,9 +115,10 @@ TEST_P(Forms, EightBitCodesAreNearTheReference) {
 // are bf16 as they come, but for Flint's sinks, which the form rounds: 7e-4 was seen.
 INSTANTIATE_TEST_SUITE_P(
     Of, Forms,
-    testing::Values(Family{"Qwen35", "qwen3_5-dense", qwen3_5_reference, 5e-4, 2e-4, 0.6},
-                    Family{"Qwen35Experts", "qwen3_5-moe", qwen3_5_reference, 5e-4, 2e-4, 0.6},
-                    Family{"Qwen35WideHeads", "qwen3_5-mtp", qwen3_5_reference, 5e-4, 2e-4, 0.3},
+    testing::Values(Family{"Qwen35", "qwen3_5-dense", prompts_reference, 5e-4, 2e-4, 0.6},
+                    Family{"Qwen35Experts", "qwen3_5-moe", prompts_reference, 5e-4, 2e-4, 0.6},
+                    Family{"Qwen35WideHeads", "qwen3_5-mtp", prompts_reference, 5e-4, 2e-4, 0.3},
+                    Family{"FlashNext", "qwen4_exp", prompts_reference, 5e-4, 2e-4, 0.6},
                     Family{"Dory", "dory", dory_reference, 1e-4, 1e-4, 0.3},
                     Family{"Flint", "flint", flint_reference, 1e-4, 2e-3, 0.3}),
     [](const auto& of) { return of.param.name; });

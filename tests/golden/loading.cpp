@@ -22,9 +22,14 @@ ChangedConfigs::ChangedConfigs(const std::string& golden) : golden_(KAPITSA_SOUR
 std::string ChangedConfigs::with(const Json& fields) {
     const std::string path = folder_.path() + "/" + std::to_string(written_++);
     std::filesystem::create_directories(path);
-    std::filesystem::copy_file(golden_ + "/model.safetensors", path + "/model.safetensors");
+    for (const auto& file : std::filesystem::directory_iterator(golden_)) {
+        const std::string name = file.path().filename().string();
+        if (name.starts_with("model") && name.find(".safetensors") != std::string::npos)
+            std::filesystem::copy_file(file.path(), path + "/" + name);
+    }
     Json config = read_golden_json(golden_ + "/config.json");
-    for (const auto& [key, value] : fields.items()) config[key] = value;
+    Json& text = config.contains("text_config") ? config["text_config"] : config;
+    for (const auto& [key, value] : fields.items()) text[key] = value;
     std::ofstream(path + "/config.json") << config;
     return path;
 }

@@ -17,7 +17,7 @@ public:
     /// @param golden below the project
     explicit ChangedConfigs(const std::string& golden);
 
-    /// Writes the checkpoint with these fields set. @return its folder
+    /// Writes the checkpoint with these fields set, in text_config where there is one. @return its folder
     std::string with(const Json& fields);
     std::string with(const std::string& key, const Json& value);
     std::string why_refused(const Json& fields) { return kapitsa::why_refused(with(fields)); }

@@ -88,6 +88,22 @@ Logits ModelCase::draft(const Sequence& sequence, std::uint32_t committed, std::
     return {logits.begin(), logits.end()};
 }
 
+ModelCase::Remembered ModelCase::remembered(const Sequence& sequence, std::uint32_t layer) {
+    const AttentionShape shape = runner_->shape().attention.at(layer);
+    const auto pages = pages_of(sequence.slot);
+    Remembered all;
+    for (std::uint32_t token = 0; token < sequence.committed; ++token) {
+        const auto page = must(runner_->attention_page(layer, pages[token / page_tokens]));
+        const float *keys = page.data(), *values = keys + shape.page_floats();
+        for (std::uint32_t head = 0; head < shape.kv_heads; ++head)
+            for (std::uint32_t i = 0; i < shape.width; ++i) {
+                all.keys.push_back(keys[(head * shape.width + i) * page_tokens + token % page_tokens]);
+                all.values.push_back(values[(head * page_tokens + token % page_tokens) * shape.width + i]);
+            }
+    }
+    return all;
+}
+
 void ModelCase::accept(Sequence& sequence, const std::vector<std::uint32_t>& path) {
     std::vector<std::uint32_t> rows;
     for (const std::uint32_t row : path) rows.push_back(first_rows_[sequence.slot] + row);

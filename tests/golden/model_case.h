@@ -43,6 +43,12 @@ public:
     /// ModelRunner::draft.
     Logits draft(const Sequence& sequence, std::uint32_t committed, std::vector<Token> tokens,
                  ModelRunner::Streams streams, const std::vector<std::uint32_t>& from);
+    /// What attention layer `layer` remembers of a sequence's tokens. @return [committed, kv_heads, width]
+    /// each
+    struct Remembered {
+        std::vector<float> keys, values;
+    };
+    Remembered remembered(const Sequence& sequence, std::uint32_t layer);
     /// Accepts rows of the last step's segment of this sequence, by number in the segment.
     void accept(Sequence& sequence, const std::vector<std::uint32_t>& path);
 

@@ -50,6 +50,31 @@ void for_each_random_matrix(std::size_t rows, Body body) {
     }
 }
 
+TEST_P(Blocks, AreLookedUpInPartsAsInOne) {
+    for_each_random_matrix(12, [&](const BlockMatrix& whole) {
+        if (whole.tile.rows > 4) return;  // parts have whole tiles
+        const std::vector<uint> picked{11, 0, 5, 4, 3, 3, 8};
+        Lab lab(GetParam(), 2);
+        std::vector<MultiplyBlocks::Part> parts(3);
+        for (std::size_t part = 0; part < 3; ++part) {
+            const auto rows_of = [&](const auto& values, std::size_t bytes) {
+                return lab.give(row_of(values, part, 4 * bytes));
+            };
+            parts[part].blocks = rows_of(whole.blocks, whole.row_bytes());
+            if (!whole.scales.empty()) parts[part].scales = rows_of(whole.scales, whole.scale_bytes());
+            if (whole.factors.empty()) continue;
+            parts[part].factors = whole.tile.rows == 0 ? lab.give(whole.factors)
+                                                       : rows_of(whole.factors, whole.factors.size() / 12);
+        }
+        const Out<float> y = lab.room(picked.size() * whole.columns);
+        lab.run(lookup_blocks[uint(whole.form)],
+                {lab.give(parts), lab.give(picked), y, uint(picked.size()), uint(whole.columns), 4,
+                 uint(whole.row_bytes()), uint(whole.scale_bytes()), whole.tile});
+        EXPECT_EQ(bits(lab.read(y, picked.size() * whole.columns)),
+                  bits(embed(GetParam(), whole, {picked.begin(), picked.end()})));
+    });
+}
+
 TEST(BlockForms, HaveTheValuesOfTheGoldens) {
     const auto cases = for_each_block_golden(
         [](const std::string& name, const BlockMatrix& matrix, const std::vector<float>& values) {

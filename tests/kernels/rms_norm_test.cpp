@@ -76,12 +76,19 @@ TEST_P(Norm, WithAGateIsNormedHeadByHeadAndThenGated) {
             const auto x = random_floats(elements, 1), gate = random_floats(elements, 2, 8),
                        weight = random_floats(width, 3);
             auto want = obvious(x, weight);  // a head is a row of its own
-            for (std::size_t i = 0; i < elements; ++i) want[i] *= gate[i] / (1 + std::exp(-double(gate[i])));
+            auto want_sigmoid = want;
+            for (std::size_t i = 0; i < elements; ++i) {
+                want_sigmoid[i] /= 1 + std::exp(-double(gate[i]));
+                want[i] *= gate[i] / (1 + std::exp(-double(gate[i])));
+            }
             Lab lab(GetParam());
             const Out<float> y = lab.room(elements);
             lab.run(gated_rms_norm_f32, {lab.give(x), lab.give(gate), lab.give(weight), y, uint(rows),
-                                         uint(heads), uint(width), epsilon});
+                                         uint(heads), uint(width), epsilon, 0});
             EXPECT_LT(worst_relative(lab.read(y, elements), want), 2e-6) << heads << " x " << width;
+            lab.run(gated_rms_norm_f32, {lab.give(x), lab.give(gate), lab.give(weight), y, uint(rows),
+                                         uint(heads), uint(width), epsilon, 1});
+            EXPECT_LT(worst_relative(lab.read(y, elements), want_sigmoid), 2e-6) << heads << " x " << width;
         }
 }
 
@@ -117,7 +124,7 @@ TEST_P(Norm, WithAGateClosesForVeryNegativeGates) {
     Lab lab(GetParam());
     const Out<float> y = lab.room(gate.size());
     lab.run(gated_rms_norm_f32,
-            {lab.give(x), lab.give(gate), lab.give(weight), y, 1, 1, uint(gate.size()), epsilon});
+            {lab.give(x), lab.give(gate), lab.give(weight), y, 1, 1, uint(gate.size()), epsilon, 0});
     const auto got = lab.read(y, gate.size());
     for (std::size_t i = 0; i < gate.size(); ++i)
         EXPECT_TRUE(std::fabs(got[i] - std::fmax(gate[i], 0.0f)) <= 1e-6f * std::fmax(gate[i], 1.0f))

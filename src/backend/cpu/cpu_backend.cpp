@@ -33,10 +33,11 @@ const std::unordered_map<std::string_view, const Native*>& natives() {
     static const auto table = [] {
         std::unordered_map<std::string_view, const Native*> all;
         for (const auto natives_of_file :
-             {attend_natives(), delta_chunks_natives(), delta_net_natives(), elementwise_natives(),
-              embed_natives(), experts_natives(), mamba2_natives(), mamba2_chunks_natives(),
-              multiply_affine_natives(), multiply_blocks_natives(), multiply_dense_natives(),
-              rms_norm_natives(), short_conv_natives(), unit_norm_natives()})
+             {attend_natives(), choose_tokens_natives(), delta_chunks_natives(), delta_net_natives(),
+              elementwise_natives(), embed_natives(), experts_natives(), mamba2_natives(),
+              mamba2_chunks_natives(), multiply_affine_natives(), multiply_blocks_natives(),
+              multiply_dense_natives(), ngrams_natives(), rms_norm_natives(), short_conv_natives(),
+              sparse_attend_natives(), streams_natives(), unit_norm_natives()})
             for (const Native& native : natives_of_file) {
                 const bool is_new = all.emplace(native.name, &native).second;
                 CHECK(is_new);
@@ -45,6 +46,18 @@ const std::unordered_map<std::string_view, const Native*>& natives() {
     }();
     return table;
 }
+
+/// Work of the host as a launch of one unit: the worker that takes it does it.
+struct alignas(16) Call {
+    HostWork* work;
+    std::size_t bytes;  // of its arguments, which follow
+};
+constexpr Native host_call{
+    "", [](const void*) -> std::uint32_t { return 1; },
+    [](const void* args, std::uint32_t, std::uint32_t, Scratch&) {
+        const auto* call = static_cast<const Call*>(args);
+        call->work->between_launches({reinterpret_cast<const std::byte*>(call + 1), call->bytes});
+    }};
 
 /// Zeroed memory straight from the system: a page costs nothing until it is touched.
 class Mapping {
@@ -136,12 +149,25 @@ private:
         CHECK(found != natives().end());
         const std::uint32_t units = found->second->units(args.data());
         if (units == 0) return;
-        const std::size_t at = args_.size();
-        args_.resize(at + (args.size() + 15) / 16 * 16);
-        std::memcpy(args_.data() + at, args.data(), args.size());
+        const std::size_t at = keep(args);
         // Several shares a worker, so that one that was held up does not hold up all.
         const std::uint32_t share = std::max(1u, units / (pool_.workers() * 4));
         tape_.push_back({found->second, at, units, share});
+    }
+
+    void record_call(HostWork& work, Bytes args) override {
+        const Call call{&work, args.size()};
+        const std::size_t at = keep(std::as_bytes(std::span(&call, 1)));
+        keep(args);
+        tape_.push_back({&host_call, at, 1, 1});
+    }
+
+    /// @return where they lie in args_
+    std::size_t keep(Bytes args) {
+        const std::size_t at = args_.size();
+        args_.resize(at + (args.size() + 15) / 16 * 16);
+        std::memcpy(args_.data() + at, args.data(), args.size());
+        return at;
     }
 
     /// A launch begins when all units of the one before are done, whoever did them: a worker that the system

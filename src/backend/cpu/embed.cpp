@@ -3,7 +3,7 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/embed.cpp"
 #include "hwy/foreach_target.h"  // compiles this file once an instruction set
 // (after it)
-#include "backend/cpu/affine-inl.h"
+#include "backend/cpu/affine_rows-inl.h"
 #include "backend/cpu/native.h"
 #include "kernels/embed.h"
 
@@ -17,41 +17,13 @@ void embed_rows_of(const Embed<T>& args, std::uint32_t first, std::uint32_t last
               args.y + row * args.columns);
 }
 
-template <std::uint32_t bits, typename Scale>
-void embed_affine_row(const EmbedAffine<Scale>& args, std::size_t row, float* room) {
-    const F d;
-    const std::size_t columns = args.columns, groups = columns / args.group,
-                      token = std::size_t(args.tokens[row]);
-    widen(args.scales + token * groups, groups, room);
-    widen(args.biases + token * groups, groups, room + groups);
-    const std::uint32_t* codes = args.codes + token * (columns / 32) * bits;
-    const std::uint32_t* end = codes + columns / 32 * bits;  // of the row: what follows may not be ours
-    const Unpacker<bits> unpacker;
-    float* y = args.y + row * columns;
-    for (std::size_t g = 0; g < groups; ++g) {
-        const Group<bits> group(room[g], room[groups + g]);
-        for (std::size_t i = 0; i < args.group; i += 32, codes += bits) {
-            const auto words = unpacker.load(codes, end);
-            for (std::size_t c = 0; c < 32; c += hn::Lanes(d), y += hn::Lanes(d))
-                hn::StoreU(group.weights(unpacker.codes(words, codes, c / hn::Lanes(d))), d, y);
-        }
-    }
-}
-
 template <typename Scale>
 void embed_affine_rows_of(const EmbedAffine<Scale>& args, std::uint32_t first, std::uint32_t last,
                           Scratch& scratch) {
     float* room = scratch.floats(2 * (args.columns / args.group));
-    for (std::size_t row = first; row < last; ++row) {
-        switch (args.bits) {
-            case 2: embed_affine_row<2>(args, row, room); break;
-            case 3: embed_affine_row<3>(args, row, room); break;
-            case 4: embed_affine_row<4>(args, row, room); break;
-            case 5: embed_affine_row<5>(args, row, room); break;
-            case 6: embed_affine_row<6>(args, row, room); break;
-            case 8: embed_affine_row<8>(args, row, room); break;
-        }
-    }
+    for (std::size_t row = first; row < last; ++row)
+        widen_affine_row(args.codes, args.scales, args.biases, std::size_t(args.tokens[row]), args.columns,
+                         args.group, args.bits, room, args.y + row * args.columns);
 }
 
 void embed_rows_f32(const Embed<float>& a, std::uint32_t first, std::uint32_t last) {

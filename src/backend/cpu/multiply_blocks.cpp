@@ -55,14 +55,29 @@ void embed(const EmbedBlocks& args, std::uint32_t first, std::uint32_t last, Scr
         decode(table.row(std::size_t(args.tokens[row])), 0, args.columns, args.y + row * args.columns);
 }
 
-std::uint32_t rows_of(const EmbedBlocks& args) { return args.rows; }
+template <BlockForm form>
+void look_up(const LookupBlocks& args, std::uint32_t first, std::uint32_t last, Scratch&) {
+    const Decode decode = decoder(form);
+    for (std::size_t row = first; row < last; ++row) {
+        const auto& part = args.parts[args.picked[row] / args.part_rows];
+        const BlockMatrix table(part.blocks, part.scales, part.factors, args.row_bytes, args.scale_bytes,
+                                args.tile, args.columns);
+        decode(table.row(args.picked[row] % args.part_rows), 0, args.columns, args.y + row * args.columns);
+    }
+}
+
+template <typename Args>
+std::uint32_t rows_of(const Args& args) {
+    return args.rows;
+}
 
 constexpr Native natives[] = {
 #define BLOCK_NATIVES(form, Type)                                                                          \
     native<multiply_units<MultiplyBlocks>, multiply<BlockForm::form>>(multiply_##form),                    \
         native<multiply_expert_units<MultiplyExperts<MultiplyBlocks>>, multiply_experts<BlockForm::form>>( \
             multiply_experts_##form),                                                                      \
-        native<rows_of, embed<BlockForm::form>>(embed_##form),
+        native<rows_of<EmbedBlocks>, embed<BlockForm::form>>(embed_##form),                                \
+        native<rows_of<LookupBlocks>, look_up<BlockForm::form>>(lookup_##form),
     BLOCK_FORMS(BLOCK_NATIVES)
 #undef BLOCK_NATIVES
 };

@@ -69,6 +69,7 @@ std::uint32_t multiply_expert_units(const Args& args) {
 
 // One table a file; natives.cpp puts them together.
 std::span<const Native> attend_natives();
+std::span<const Native> choose_tokens_natives();
 std::span<const Native> delta_net_natives();
 std::span<const Native> delta_chunks_natives();
 std::span<const Native> elementwise_natives();
@@ -79,8 +80,11 @@ std::span<const Native> mamba2_chunks_natives();
 std::span<const Native> multiply_affine_natives();
 std::span<const Native> multiply_blocks_natives();
 std::span<const Native> multiply_dense_natives();
+std::span<const Native> ngrams_natives();
 std::span<const Native> rms_norm_natives();
 std::span<const Native> short_conv_natives();
+std::span<const Native> sparse_attend_natives();
+std::span<const Native> streams_natives();
 std::span<const Native> unit_norm_natives();
 
 }  // namespace kapitsa::cpu

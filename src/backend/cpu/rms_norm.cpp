@@ -41,8 +41,9 @@ void gated_rms_norm_rows(const GatedRmsNorm& args, std::uint32_t first, std::uin
                 const std::size_t left = width - i;
                 const auto normed = hn::Mul(hn::Mul(load_first(d, args.x + at + i, left), scale),
                                             load_first(d, args.weight + i, left));
-                store_first(hn::Mul(normed, silu(load_first(d, args.gate + at + i, left))), d,
-                            args.y + at + i, left);
+                const auto gate = load_first(d, args.gate + at + i, left);
+                store_first(hn::Mul(normed, args.sigmoid ? sigmoid(gate) : silu(gate)), d, args.y + at + i,
+                            left);
             }
         }
     }

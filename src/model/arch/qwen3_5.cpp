@@ -10,6 +10,7 @@
 #include "model/layers/feed_forward.h"
 #include "model/layers/mtp_head.h"
 #include "model/layers/norm.h"
+#include "model/trunk.h"
 
 namespace kapitsa {
 namespace {
@@ -144,27 +145,19 @@ Result<Numbers> read(const Json& config) {
     return n;
 }
 
-/// The names of the trunk begin in one of three ways, by who wrote the file.
-Result<std::string> find_prefix(const Weights& weights) {
-    for (const char* prefix : {"model.language_model.", "language_model.model.", "model."})
-        if (weights.has(std::string(prefix) + "embed_tokens.weight")) return std::string(prefix);
-    return fail(Fault::corrupt_file,
-                "no embedding: there is no tensor model.language_model.embed_tokens.weight, nor "
-                "language_model.model.embed_tokens.weight, nor model.embed_tokens.weight");
-}
-
 class Qwen35 final : public Model {
 public:
     static Result<std::unique_ptr<Model>> load(const Json& config, Weights& weights) {
         auto model = std::make_unique<Qwen35>();
         const Numbers& n = model->numbers_ = TRY(read(config));
-        const std::string prefix = TRY(find_prefix(weights));
+        const Trunk trunk = TRY(find_trunk(weights));
+        const std::string& prefix = trunk.prefix;
         const float shift = TRY(find_norm_shift(weights, prefix, n));
         model->embedding_ = TRY(weights.matrix(prefix + "embed_tokens", n.vocabulary, n.width));
         model->rope_frequencies_ = TRY(rope_frequencies(weights, n.rotary, n.rope_theta));
         for (std::uint32_t i = 0; i < n.layers; ++i) TRY(model->load_layer(weights, prefix, i, shift));
         model->norm_ = TRY(shifted_norm(weights, prefix + "norm.weight", n.width, shift));
-        TRY(model->load_head(weights, prefix));
+        TRY(model->load_head(weights, trunk.head));
         // The head for multi-token prediction and the vision tower are models of their own: text needs
         // neither.
         for (const char* part : {"mtp.", "language_model.mtp.", "model.visual.", "visual.", "vision_tower."})
@@ -276,8 +269,7 @@ private:
         return Done{};
     }
 
-    Status load_head(Weights& weights, const std::string& prefix) {
-        const std::string name = prefix == "language_model.model." ? "language_model.lm_head" : "lm_head";
+    Status load_head(Weights& weights, const std::string& name) {
         if (numbers_.tied) {
             head_ = embedding_;
             weights.set_aside(name + ".");  // some files hold it all the same

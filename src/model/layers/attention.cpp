@@ -7,11 +7,10 @@
 
 namespace kapitsa {
 
-Result<Attention> Attention::load(Weights& weights, const std::string& module, const Numbers& n,
-                                  std::uint32_t place) {
-    Attention layer;
-    layer.place_ = place;
-    AttentionHeads& heads = layer.heads_;
+Result<Attention::Parts> Attention::Parts::load(Weights& weights, const std::string& module,
+                                                const Numbers& n) {
+    Parts parts;
+    AttentionHeads& heads = parts.heads;
     heads = {.heads = n.heads,
              .kv_heads = n.kv_heads,
              .width = n.head_width,
@@ -23,22 +22,30 @@ Result<Attention> Attention::load(Weights& weights, const std::string& module, c
              .q_norm = {},
              .k_norm = {},
              .sinks = {}};
-    layer.q_ = TRY(weights.matrix(module + ".q_proj", n.heads * heads.query_width, n.width));
-    layer.k_ = TRY(weights.matrix(module + ".k_proj", n.kv_heads * n.head_width, n.width));
-    layer.v_ = TRY(weights.matrix(module + ".v_proj", n.kv_heads * n.head_width, n.width));
-    layer.o_ = TRY(weights.matrix(module + ".o_proj", n.width, n.heads * n.head_width));
+    parts.q = TRY(weights.matrix(module + ".q_proj", n.heads * heads.query_width, n.width));
+    parts.k = TRY(weights.matrix(module + ".k_proj", n.kv_heads * n.head_width, n.width));
+    parts.v = TRY(weights.matrix(module + ".v_proj", n.kv_heads * n.head_width, n.width));
+    parts.o = TRY(weights.matrix(module + ".o_proj", n.width, n.heads * n.head_width));
     if (n.sinks) heads.sinks = TRY(shifted_norm(weights, module + n.sinks, n.heads, 0));
-    if (!n.normed) return layer;
+    if (!n.normed) return parts;
     heads.q_norm = TRY(shifted_norm(weights, module + ".q_norm.weight", n.head_width, n.norm_shift));
     heads.k_norm = TRY(shifted_norm(weights, module + ".k_norm.weight", n.head_width, n.norm_shift));
+    return parts;
+}
+
+Result<Attention> Attention::load(Weights& weights, const std::string& module, const Numbers& n,
+                                  std::uint32_t place) {
+    Attention layer;
+    layer.place_ = place;
+    layer.parts_ = TRY(Parts::load(weights, module, n));
     return layer;
 }
 
 void Attention::add(Tensor x, Tensor y, const Rope& rope, const Batch& batch, const ModelMemory& memory,
                     Recorder& r) const {
     const auto scope = r.scope();
-    const auto [q, k, v] = r.multiply_all({&q_, &k_, &v_}, x);
-    r.multiply_add(o_, heads_.attend(q, k, v, rope, batch, memory.attention[place_], r), y);
+    const auto [q, k, v] = r.multiply_all({&parts_.q, &parts_.k, &parts_.v}, x);
+    r.multiply_add(parts_.o, parts_.heads.attend(q, k, v, rope, batch, memory.attention[place_], r), y);
 }
 
 Result<Tensor> rope_frequencies(Weights& weights, std::uint32_t rotary, double theta) {

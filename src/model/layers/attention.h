@@ -24,22 +24,30 @@ public:
         const char* sinks = nullptr;  // the tensor of a score without a value for each head, or none
     };
 
+    /// What any such layer holds, whatever its rows look at.
+    struct Parts {
+        AttentionHeads heads;
+        Weight q, k, v, o;  // q: a head's query, then its gate if there is one
+
+        static Result<Parts> load(Weights& weights, const std::string& module, const Numbers& numbers);
+        std::uint64_t bytes() const { return q.bytes() + k.bytes() + v.bytes() + o.bytes(); }
+    };
+
     /// The tensors of `module` ("model.layers.3.self_attn"). `place` is the layer's number in
     /// ModelMemory::attention.
     static Result<Attention> load(Weights& weights, const std::string& module, const Numbers& numbers,
                                   std::uint32_t place);
 
-    AttentionShape shape() const { return heads_.shape(); }
-    std::uint64_t bytes() const { return q_.bytes() + k_.bytes() + v_.bytes() + o_.bytes(); }
+    AttentionShape shape() const { return parts_.heads.shape(); }
+    std::uint64_t bytes() const { return parts_.bytes(); }
 
     /// y += the layer of x. Both are [rows, width]. `rope` may be empty where nothing rotates.
     void add(Tensor x, Tensor y, const Rope& rope, const Batch& batch, const ModelMemory& memory,
              Recorder& r) const;
 
 private:
-    AttentionHeads heads_;
+    Parts parts_;
     std::uint32_t place_ = 0;
-    Weight q_, k_, v_, o_;  // q: a head's query, then its gate if there is one
 };
 
 /// The frequencies theta^(-2i/rotary), in f32 as the references compute them. @return [1, rotary / 2]

@@ -6,11 +6,9 @@
 
 namespace kapitsa {
 
-Tensor AttentionHeads::attend(Tensor q, Tensor k, Tensor v, const Rope& rope, const Batch& batch,
-                              const AttentionMemory& memory, Recorder& r) const {
+Tensor AttentionHeads::prepare(Tensor q, Tensor k, Tensor v, const Rope& rope, const Batch& batch,
+                               const AttentionMemory& memory, Recorder& r) const {
     CHECK(rotary == rope.cosines.columns * 2);
-    const Tensor o = r.place(batch.rows, heads * width);
-    const auto scope = r.scope();
     const Tensor rotated = r.place(batch.rows, heads * width);
     r.launch(attend_inputs_f32, {.q = in(q),
                                  .k = in(k),
@@ -32,6 +30,14 @@ Tensor AttentionHeads::attend(Tensor q, Tensor k, Tensor v, const Rope& rope, co
                                  .q_norm_stride = q_norm.columns > width ? width : 0,
                                  .rotates_first = rotates_first,
                                  .epsilon = epsilon});
+    return rotated;
+}
+
+Tensor AttentionHeads::attend(Tensor q, Tensor k, Tensor v, const Rope& rope, const Batch& batch,
+                              const AttentionMemory& memory, Recorder& r) const {
+    const Tensor o = r.place(batch.rows, heads * width);
+    const auto scope = r.scope();
+    const Tensor rotated = prepare(q, k, v, rope, batch, memory, r);
     r.launch(attend_f32, {.q = in(rotated),
                           .gate = gated() ? in(q) + width : nullptr,
                           .sinks = in(sinks),

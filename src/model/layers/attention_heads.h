@@ -26,8 +26,12 @@ struct AttentionHeads {
     bool gated() const { return query_width > width; }
     AttentionShape shape() const { return {kv_heads, width}; }
 
-    /// @param q [rows, heads * query_width]   @param k, v [rows, kv_heads * width], which go to `memory`
-    /// @param rope may be empty where nothing rotates   @return [rows, heads * width]
+    /// Norms and rotates queries and keys, and puts keys and values into `memory`.
+    /// @param q [rows, heads * query_width]   @param k, v [rows, kv_heads * width]
+    /// @param rope may be empty where nothing rotates   @return [rows, heads * width]: queries
+    Tensor prepare(Tensor q, Tensor k, Tensor v, const Rope& rope, const Batch& batch,
+                   const AttentionMemory& memory, Recorder& r) const;
+    /// The same, and attention over all that a row sees. @return [rows, heads * width]
     Tensor attend(Tensor q, Tensor k, Tensor v, const Rope& rope, const Batch& batch,
                   const AttentionMemory& memory, Recorder& r) const;
 };

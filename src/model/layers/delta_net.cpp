@@ -56,7 +56,7 @@ void DeltaNet::add(Tensor x, Tensor y, const Batch& batch, const ModelMemory& me
               s.value_width, batch.stepped_rows_max, numbers_.tiled});
     const Tensor gated = r.place(batch.rows, s.value_heads * s.value_width);
     r.launch(gated_rms_norm_f32, {in(o), in(z), in(norm_), out(gated), batch.rows, s.value_heads,
-                                  s.value_width, numbers_.epsilon});
+                                  s.value_width, numbers_.epsilon, numbers_.sigmoid_gate});
     r.multiply_add(out_, gated, y);
 }
 

@@ -20,8 +20,9 @@ public:
     struct Numbers {
         std::uint32_t width = 0;  // of the stream
         DeltaNetShape shape;
-        float epsilon = 0;   // of the gated norm
-        bool tiled = false;  // how value heads share key heads: see kernels/delta_net.h
+        float epsilon = 0;          // of the gated norm
+        bool tiled = false;         // how value heads share key heads: see kernels/delta_net.h
+        bool sigmoid_gate = false;  // the gate is a sigmoid, not silu
     };
 
     /// The tensors of `module` ("model.layers.0.linear_attn"). `place` is the layer's number in

@@ -104,9 +104,9 @@ Result<Experts> Experts::load(Weights& weights, const std::string& module, const
     layer.router_ = TRY(Router::load(weights, module + ".gate", n.width, n.router));
     const GateAndUp inner = TRY(load_gate_and_up(weights, module, n));
     const auto down = TRY(find_experts(weights, module, "down_proj", n.router.experts, n.width, n.inner));
-    layer.gate_ = TRY(weights.experts(inner.gate));
-    layer.up_ = TRY(weights.experts(inner.up));
-    layer.down_ = TRY(weights.experts(down));
+    layer.gate_ = TRY(weights.experts(module, inner.gate));
+    layer.up_ = TRY(weights.experts(module, inner.up));
+    layer.down_ = TRY(weights.experts(module, down));
     if (n.shared_inner > 0)
         layer.shared_ = TRY(SwiGluLayer::load(weights, module + ".shared_expert", n.width, n.shared_inner));
     if (n.shared_gated) layer.shared_gate_ = TRY(weights.matrix(module + ".shared_expert_gate", 1, n.width));

@@ -5,18 +5,20 @@
 
 namespace kapitsa {
 
-/// The weight is stored as [channels, 1, taps] (Hugging Face) or [channels, taps, 1] (MLX), which lie in
-/// memory alike.
-Result<ShortConvLayer> ShortConvLayer::load(Weights& weights, const std::string& module,
-                                            std::uint32_t channels, std::uint32_t taps, bool biased) {
-    const std::string name = module + ".weight";
+Result<Tensor> conv_weight(Weights& weights, const std::string& name, std::uint32_t channels,
+                           std::uint32_t taps) {
     const bool converted = weights.shape(name) == std::vector<std::uint64_t>{channels, taps, 1};
     const auto stored = TRY(weights.floats(name, {channels, converted ? taps : 1, converted ? 1 : taps}));
     std::vector<float> turned(stored.size());
     for (std::size_t c = 0; c < channels; ++c)
         for (std::size_t t = 0; t < taps; ++t) turned[t * channels + c] = stored[c * taps + t];
+    return weights.upload(turned, taps, channels);
+}
+
+Result<ShortConvLayer> ShortConvLayer::load(Weights& weights, const std::string& module,
+                                            std::uint32_t channels, std::uint32_t taps, bool biased) {
     ShortConvLayer layer;
-    layer.weight_ = TRY(weights.upload(turned, taps, channels));
+    layer.weight_ = TRY(conv_weight(weights, module + ".weight", channels, taps));
     if (biased) layer.bias_ = TRY(shifted_norm(weights, module + ".bias", channels, 0));
     return layer;
 }

@@ -26,6 +26,11 @@ private:
     Tensor bias_;    // [1, channels], or nothing
 };
 
+/// The weight of a convolution over time, one for each channel, which is stored as [channels, 1, taps]
+/// (Hugging Face) or [channels, taps, 1] (MLX); the two lie in memory alike. @return [taps, channels]
+Result<Tensor> conv_weight(Weights& weights, const std::string& name, std::uint32_t channels,
+                           std::uint32_t taps);
+
 /// Copies the rows of drafts to memory.kept, a tensor a kind, in the order of RecurrentShape::kept.
 void keep_drafts(std::initializer_list<Tensor> inputs, const Batch& batch, const RecurrentMemory& memory,
                  Recorder& r);

@@ -24,8 +24,8 @@ Result<SquaredReluExperts> SquaredReluExperts::load(Weights& weights, const std:
     const std::uint32_t experts = n.router.experts, space = n.latent ? n.latent : n.width;
     const auto up = TRY(find_either(weights, module, "up_proj", "fc1", experts, n.inner, space));
     const auto down = TRY(find_either(weights, module, "down_proj", "fc2", experts, space, n.inner));
-    layer.up_ = TRY(weights.experts(up));
-    layer.down_ = TRY(weights.experts(down));
+    layer.up_ = TRY(weights.experts(module, up));
+    layer.down_ = TRY(weights.experts(module, down));
     if (n.latent == 0) return layer;
     layer.into_latent_ = TRY(weights.matrix(module + ".fc1_latent_proj", n.latent, n.width));
     layer.out_of_latent_ = TRY(weights.matrix(module + ".fc2_latent_proj", n.width, n.latent));
