@@ -115,6 +115,24 @@ TEST(RandomCheckpoint, HasTheTokenizerItIsGiven) {
     EXPECT_FALSE(checkpoint->chat_template.empty());
 }
 
+TEST(RandomCheckpoint, WhosePartsBeginInsideATileIsRefusedByName) {
+    const Form fp8 = *form_named("fp8");
+    Plan plan = *plan_of("nemotron-tiny", 0, expert_layout(fp8));
+    plan.config["mamba_num_heads"] = 3;  // 192 rows of a gate, and tiles of 128
+    plan.config["n_groups"] = 1;
+    for (PlannedTensor& tensor : plan.tensors) {
+        if (tensor.name.ends_with("in_proj.weight")) tensor.shape[0] = 2 * 192 + 2 * 32 + 3;
+    }
+    const TemporaryFolder temporary;
+    const std::string folder = temporary.path() + "/made";
+    ASSERT_TRUE(write_checkpoint(plan, fp8, {.folder = folder, .tokenizer = ""}));
+    const auto logits = stepped(folder);
+    ASSERT_FALSE(logits);
+    EXPECT_NE(logits.error().message.find("backbone.layers.0.mixer.in_proj is cut at row 192"),
+              std::string::npos)
+        << logits.error().message;
+}
+
 TEST(RandomCheckpoint, WritesOverNothing) {
     const TemporaryFolder temporary;
     const auto refused = write("dory-tiny", "bf16", {.folder = temporary.path(), .tokenizer = ""});
