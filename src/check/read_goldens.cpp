@@ -63,7 +63,12 @@ public:
             for (const char* end : {".logits", ".logits_fp32"})
                 if (name.ends_with(end)) {
                     const std::string stem = name.substr(0, name.size() - std::string_view(end).size());
-                    if (is_ours(stem)) goldens.cases.push_back(TRY(read_case(stem, name)));
+                    if (!is_ours(stem)) continue;
+                    GoldenCase golden = TRY(read_case(stem, name));
+                    if (golden.ids.empty())  // of something else than a prompt: a tree of drafts
+                        used_.erase(name);
+                    else
+                        goldens.cases.push_back(std::move(golden));
                 }
         for (const std::string& name : arrays_.names())
             if (!used_.contains(name)) goldens.passed_over.push_back(name);
@@ -75,9 +80,9 @@ private:
     static std::string last_part(const std::string& stem) { return stem.substr(stem.rfind('.') + 1); }
 
     /// A prompt by its length alone, or with the run that is wanted; or a named one: "mlx4.hello". What has
-    /// parents is no prompt but a tree.
+    /// parents is no prompt but a tree, and what has pixels needs the image to be shown.
     bool is_ours(const std::string& stem) const {
-        if (arrays_.has(stem + ".parents")) return false;
+        if (arrays_.has(stem + ".parents") || arrays_.has(stem + ".pixel_values")) return false;
         const std::string first = first_part(stem);
         if (!is_length(first)) return true;
         return stem == first || stem == first + "." + run_;
@@ -88,8 +93,6 @@ private:
         golden.name = stem;
         golden.ids =
             TRY(tokens({stem + ".ids", stem + ".input_ids", first_part(stem) + ".ids"}, stem, "ids"));
-        if (golden.ids.empty())
-            return fail(Fault::corrupt_file, "no ids are said for " + stem + ", beside its logits");
         golden.greedy_name = arrays_.has(stem + ".greedy") ? stem + ".greedy" : stem + ": greedy answer";
         golden.greedy = TRY(tokens({stem + ".greedy"}, stem, "greedy_ids"));
         if (golden.greedy.empty()) golden.greedy = TRY(said_tokens(stem, "greedy"));
@@ -182,7 +185,8 @@ Result<Goldens> read_goldens(const std::string& path, const Json& config) {
     if (!goldens) return fail(std::move(goldens.error()).because(file.string()));
     TRY(add_wide_logits(file.parent_path() / "logits_f64.safetensors", *goldens));
     if (goldens->cases.empty())
-        return fail(Fault::corrupt_file, file.string() + " holds no logits of this model");
+        return fail(Fault::corrupt_file,
+                    file.string() + " holds no logits of this model beside the ids of their prompts");
     return std::move(*goldens);
 }
 

@@ -18,6 +18,7 @@
 #include "cli/speaker.h"
 #include "formats/regular_file.h"
 #include "image/decode.h"
+#include "server/generation.h"
 #include "server/reply.h"
 
 namespace kapitsa {
@@ -79,7 +80,10 @@ public:
             conversation_.messages.pop_back();
             return fail(std::move(answer.error()));
         }
-        conversation_.messages.push_back(std::move(*answer));
+        if (Interrupts::came() && answer->content.empty())
+            conversation_.messages.pop_back();  // the question, too: it was not wanted
+        else
+            conversation_.messages.push_back(std::move(*answer));
         return Done{};
     }
 
@@ -94,6 +98,8 @@ private:
     Result<Message> answer() {
         Interrupts::forget();
         const auto prompt = TRY(service_.prompt(conversation_));
+        if (const auto room = check_room(service_, prompt, ""); !room)
+            return fail(Fault::invalid_input, room.error().message);
         const auto ticket =
             TRY(service_.submit({.prompt = prompt.tokens,
                                  .max_tokens = static_cast<std::uint32_t>(options_.max_tokens.value_or(0)),
@@ -136,7 +142,7 @@ private:
         } else if (reply.end() == ReplyEnd::length) {
             speaker.note("[cut: --max-tokens or the context]");
         }
-        if (!options_.verbose) return;
+        if (!options_.verbose || reply.usage().reply_tokens == 0) return;
         const auto usage = reply.usage();
         const auto timings = reply.timings();
         const auto speed = [](std::uint32_t tokens, double seconds) {

@@ -4,9 +4,17 @@
 
 #include "cli/command.h"
 #include "cli/models.h"
+#include "cli/speaker.h"
 
 namespace kapitsa {
 namespace {
+
+/// Whoever made a folder chose its name.
+std::string on_one_line(const std::string& name) {
+    std::string text = printable(name);
+    std::ranges::replace(text, '\n', '?');
+    return text;
+}
 
 Status run() {
     const auto models = all_models();
@@ -17,8 +25,8 @@ Status run() {
         const std::string lost = lost_file(model);
         char size[32];
         std::snprintf(size, sizeof size, "%.1f MB", static_cast<double>(model.weight_bytes) / 1e6);
-        std::printf("%-*s  %9s  %s%s\n", static_cast<int>(width), model.name.c_str(),
-                    lost.empty() ? size : "lost", model.path.c_str(),
+        std::printf("%-*s  %9s  %s%s\n", static_cast<int>(width), on_one_line(model.name).c_str(),
+                    lost.empty() ? size : "lost", on_one_line(model.path).c_str(),
                     model.built_in ? " (built in)"
                     : lost.empty() ? ""
                                    : (": " + lost + " is not there any more").c_str());

@@ -35,6 +35,7 @@ public:
         sigemptyset(&signals);
         sigaddset(&signals, SIGINT);
         sigaddset(&signals, SIGTERM);
+        sigaddset(&signals, SIGHUP);  // the terminal is gone
         pthread_sigmask(SIG_BLOCK, &signals, nullptr);
         std::thread([signals] {
             int which = 0;
@@ -80,6 +81,10 @@ Status run(const Options& options) {
     if (const char* key = std::getenv("KAPITSA_API_KEY"); key && options.api_key.empty())
         wanted.api_key = key;
     wanted.allowed_origins = split(options.origins);
+    for (const std::string& origin : wanted.allowed_origins)
+        if (origin.find("://") == origin.npos)
+            return fail(Fault::invalid_input, "--allow-origin " + origin +
+                                                  " is no origin: they look like https://example.org:8443");
     wanted.allowed_hosts = split(options.hosts);
     const auto server = TRY(Server::start(*model.service, wanted));
 

@@ -227,6 +227,10 @@ Status remove_model(const std::string& name) {
     if (!there && name == built_in_name)
         return fail(Fault::invalid_input,
                     name + " is the built-in model, which comes with the program and stays");
+    for (const std::string& file : there ? std::vector<std::string>() : gguf_models_in(models_folder()))
+        if (gguf_name(file) == name)
+            return fail(Fault::invalid_input,
+                        file + " was not made by kapitsa import: remove the file yourself");
     if (!there)
         return fail(Fault::invalid_input, "no model is called " + name + " in " + models_folder() +
                                               ": kapitsa list shows what is here");

@@ -71,7 +71,7 @@ TEST(Sights, WithoutRoomNothingIsKept) {
 Submit golden_request(std::uint64_t id) {
     const Json golden = read_golden_json("qwen3_5-vision/golden.json")["image"];
     const auto values = Golden("qwen3_5-vision/golden.safetensors").floats("image.pixel_values").values;
-    Submit asked = request(id, 1, 32);
+    Submit asked = request(id, 29, 32);
     asked.prompt = golden["input_ids"].get<std::vector<Token>>();
     asked.sampling = {.temperature = 0};
     for (std::size_t p = 0; p < 2; ++p) {

@@ -262,7 +262,7 @@ Status place(Gguf& gguf, std::vector<Claim>& claims, Bytes data) {
         if (claim->offset > data.size() || claim->bytes > data.size() - claim->offset)
             return corrupt(where + " and its " + std::to_string(claim->bytes) +
                            " bytes run past the end of the file, which has " + std::to_string(data.size()) +
-                           " bytes of data; was it copied in full?");
+                           " bytes of data");
         if (claim->offset < end)
             return corrupt(where + " lies inside the tensor before it, which ends at " + std::to_string(end));
         end = claim->offset + claim->bytes;

@@ -61,14 +61,18 @@ struct Weight {
         return columns / shape_of(block_form).values * shape_of(block_form).scales;
     }
 
-    /// Rows [first, first + count); of a weight in blocks with tiles of rows, `first` begins one.
+    /// Whether `slice` can begin there: a weight in blocks with tiles of rows is not cut inside one.
+    bool begins_tile(std::uint32_t first) const {
+        return form != Form::blocks || tile.rows == 0 || first % tile.rows == 0;
+    }
+    /// Rows [first, first + count), of which `first` begins a tile.
     Weight slice(std::uint32_t first, std::uint32_t count) const {
         CHECK(first <= rows && count <= rows - first);
         const std::uint64_t skipped = std::uint64_t(first) * columns;
         Weight part = *this;
         part.rows = count;
         if (form == Form::blocks) {
-            CHECK(tile.rows == 0 || first % tile.rows == 0);
+            CHECK(begins_tile(first));
             part.data = data + std::uint64_t(first) * row_bytes();
             if (scales) part.scales = scales + std::uint64_t(first) * scale_bytes();
             if (tile.rows != 0)

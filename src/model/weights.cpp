@@ -255,4 +255,12 @@ Status Weights::all_taken(Concerns concerns) const {
                                         "; computing without it would be a guess");
 }
 
+Result<Weight> cut(const Weight& matrix, const std::string& module, std::uint32_t first,
+                   std::uint32_t count) {
+    if (matrix.begins_tile(first)) return matrix.slice(first, count);
+    return fail(Fault::unsupported, module + " is cut at row " + std::to_string(first) +
+                                        ", inside one of its tiles of " + std::to_string(matrix.tile.rows) +
+                                        " rows that share a scale");
+}
+
 }  // namespace kapitsa

@@ -136,4 +136,8 @@ private:
     std::size_t small_left_ = 0;
 };
 
+/// Rows [first, first + count) of a matrix that a file has as one. Fault::unsupported where a scale is for
+/// rows on both sides of the cut.
+Result<Weight> cut(const Weight& matrix, const std::string& module, std::uint32_t first, std::uint32_t count);
+
 }  // namespace kapitsa

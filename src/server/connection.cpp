@@ -100,7 +100,7 @@ asio::awaitable<bool> Connection::serve_one() {
     const HttpRequest& request = incoming.request;
     const bool keep_alive = incoming.parser.keep_alive();
     const auto wrong = incoming.take_head(setup_->access);
-    if (wrong && incoming.body_left()) {
+    if (wrong && (incoming.body_left() || incoming.is_unframed())) {
         co_await refuse(incoming, *wrong);
         co_return false;
     }

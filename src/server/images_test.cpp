@@ -96,7 +96,7 @@ TEST_F(Images, ThatAreBrokenAreRefusedByTheirField) {
 
 TEST_F(Images, OfMoreTokensThanTheContextAreRefusedWithBothNumbers) {
     script->info.context = 3;
-    EXPECT_THAT(refusal({"rgb.png", "rgb.png", "rgb.png"})["message"].get<std::string>(),
+    EXPECT_THAT(refusal({"colour.jpg", "colour.jpg", "colour.jpg"})["message"].get<std::string>(),
                 HasSubstr("messages[0].content[3].image_url.url: the images up to this one are 3 tokens, and "
                           "the context holds 3"));
 }

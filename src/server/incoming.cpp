@@ -26,6 +26,7 @@ std::optional<ApiError> Incoming::take_head(const AccessRules& access) {
     request.http_1_0 = head.version() < 11;
     for (const auto& field : head)
         request.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
+    if (is_unframed()) return ApiError{501, "bodies may have the Transfer-Encoding chunked, and no other"};
     const auto target = read_target({head.target().data(), head.target().size()}, request);
     if (!target) return target.error();
     if (auto wrong = check_access(access, request)) return wrong;

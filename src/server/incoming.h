@@ -37,6 +37,11 @@ public:
     std::optional<ApiError> refusal(const boost::system::error_code& error) const;
 
     bool body_left() const { return !parser.is_done(); }
+    /// Where its body ends cannot be known: nothing behind its head is a request.
+    bool is_unframed() const {
+        return request.has_header("Transfer-Encoding") &&
+               !same_but_case(request.header("Transfer-Encoding"), "chunked");
+    }
     bool waits_for_continue() const { return waits_for_continue_; }
 
     boost::beast::http::request_parser<boost::beast::http::string_body> parser;

@@ -132,7 +132,9 @@ Result<Prompt> ModelService::prompt(const Conversation& conversation) const {
         return fail(Fault::unsupported, "the model " + parts_.name +
                                             " has no chat template; it completes text (/v1/completions)");
     auto pictures = TRY(parts_.sight.look_at(conversation, context()));
-    Prompt prompt = encoded(TRY(parts_.chat_template->render(conversation, true)));
+    auto text = parts_.chat_template->render(conversation, true);
+    if (!text) return fail(std::move(text.error()).because("the chat template"));
+    Prompt prompt = encoded(std::move(*text));
     if (!pictures.empty() && prompt.whole)
         prompt.pictures = TRY(parts_.sight.place(prompt.tokens, std::move(pictures)));
     return prompt;

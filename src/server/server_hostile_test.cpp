@@ -112,6 +112,19 @@ TEST_F(Hostile, WhatIsNotHttpIsRefused) {
     }
 }
 
+TEST_F(Hostile, ABodyWhoseEndIsNotKnownHidesNoRequest) {
+    serve();
+    for (const char* encoding : {"gzip", "gzip, chunked", "identity", "chunked, chunked"}) {
+        RawClient client(server->port());
+        client.send("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: " +
+                    std::string(encoding) + "\r\n\r\nGET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        const std::string response = client.read_to_end();
+        EXPECT_TRUE(response.starts_with("HTTP/1.1 501 ") || response.starts_with("HTTP/1.1 400 "))
+            << encoding << ": " << response;
+        EXPECT_EQ(response.find("HTTP/1.1 200"), std::string::npos) << encoding;
+    }
+}
+
 TEST_F(Hostile, ARequestThatNeverEndsIsGivenUp) {
     serve({.idle_timeout = 50ms, .header_timeout = 50ms, .body_timeout = 50ms});
     RawClient silent(server->port()), slow_head(server->port()), slow_body(server->port());

@@ -22,6 +22,12 @@ Result<Sight> sight_of(const Checkpoint& checkpoint, const RunnerInfo& info) {
     return Sight(preprocessor, pad, info.picture_patches);
 }
 
+/// A broken image is the fault of who sent it; broken files of a model are ours.
+Error not_ours(Error error) {
+    if (error.fault == Fault::corrupt_file) error.fault = Fault::invalid_input;
+    return error;
+}
+
 }  // namespace
 
 Sight Sight::of(const Checkpoint& checkpoint, const RunnerInfo& info) {
@@ -40,7 +46,7 @@ Result<std::vector<std::shared_ptr<const Picture>>> Sight::look_at(const Convers
             if (!blind_because_.empty())
                 return fail(Fault::unsupported, image.name + " is an image, and " + blind_because_);
             auto pixels = decode_image(as_bytes(*image.file));
-            if (!pixels) return fail(std::move(pixels.error()).because(image.name));
+            if (!pixels) return fail(not_ours(std::move(pixels.error())).because(image.name));
             auto picture = preprocessor_.picture(std::move(*pixels));
             if (!picture) return fail(std::move(picture.error()).because(image.name));
             if (picture->patches() > patches_most_)

@@ -1,5 +1,5 @@
-// Any bytes as an image. What is decoded has the pixels that it says, within the bound, and a picture of it has
-// whole blocks of patches; what is refused says why.
+// Any bytes as an image. What is decoded has the pixels that it says, within the bound, and a picture of it
+// has whole blocks of patches; what is refused says why.
 #include <cstdint>
 
 #include "base/check.h"

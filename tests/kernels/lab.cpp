@@ -42,7 +42,7 @@ testing::Environment* const every_entry_is_tested =
 
 std::vector<Place> places_here() {
     std::vector<Place> places;
-    for (const std::string backend : {"cpu", "cpu-f64", "emulator", "cuda", "metal"}) {
+    for (const std::string backend : {"cpu", "emulator", "cuda", "metal"}) {
         if (!open_backend(backend, {.threads = 1})) continue;
         if (backend != "cpu") {
             places.push_back({backend, 0, backend});

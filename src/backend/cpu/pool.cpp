@@ -1,8 +1,11 @@
 #include "backend/cpu/pool.h"
 
 #include <algorithm>
+#include <string>
+#include <system_error>
 
 #include "base/check.h"
+#include "base/log.h"
 
 #if defined(__linux__)
 #include <sched.h>
@@ -46,8 +49,14 @@ void wait_until(const std::atomic<std::uint32_t>& value, std::uint32_t wanted) {
 
 Pool::Pool(std::uint32_t workers) {
     CHECK(workers > 0);
-    for (std::uint32_t worker = 1; worker < workers; ++worker)
-        threads_.emplace_back([this, worker] { work(worker); });
+    threads_.reserve(workers - 1);
+    try {
+        for (std::uint32_t worker = 1; worker < workers; ++worker)
+            threads_.emplace_back([this, worker] { work(worker); });
+    } catch (const std::system_error& error) {  // fewer do the same, in more time
+        log_warning("of " + std::to_string(workers) + " threads that compute, " +
+                    std::to_string(threads_.size() + 1) + " could be started: " + error.what());
+    }
 }
 
 Pool::~Pool() {

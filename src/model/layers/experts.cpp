@@ -90,8 +90,8 @@ Result<GateAndUp> load_gate_and_up(Weights& weights, const std::string& module, 
     }
     const auto stacked = TRY(weights.stack(both, experts, 2 * n.inner, n.width));
     for (const Weight& expert : stacked) {
-        matrices.gate.push_back(expert.slice(0, n.inner));
-        matrices.up.push_back(expert.slice(n.inner, n.inner));
+        matrices.gate.push_back(TRY(cut(expert, both, 0, n.inner)));
+        matrices.up.push_back(TRY(cut(expert, both, n.inner, n.inner)));
     }
     return matrices;
 }

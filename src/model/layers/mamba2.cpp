@@ -11,10 +11,11 @@ Result<Mamba2> Mamba2::load(Weights& weights, const std::string& module, const N
     Mamba2 layer;
     layer.numbers_ = n;
     layer.place_ = place;
-    const Weight in = TRY(weights.matrix(module + ".in_proj", n.inner() + n.channels() + n.heads, n.width));
-    layer.gate_ = in.slice(0, n.inner());
-    layer.xbc_ = in.slice(n.inner(), n.channels());
-    layer.step_ = in.slice(n.inner() + n.channels(), n.heads);
+    const std::string joined = module + ".in_proj";
+    const Weight in = TRY(weights.matrix(joined, n.inner() + n.channels() + n.heads, n.width));
+    layer.gate_ = TRY(cut(in, joined, 0, n.inner()));
+    layer.xbc_ = TRY(cut(in, joined, n.inner(), n.channels()));
+    layer.step_ = TRY(cut(in, joined, n.inner() + n.channels(), n.heads));
     layer.out_ = TRY(weights.matrix(module + ".out_proj", n.width, n.inner()));
     layer.conv_ = TRY(ShortConvLayer::load(weights, module + ".conv1d", n.channels(), n.taps, n.conv_biased));
     const auto rate = TRY(weights.exponentials(module + ".A_log", {n.heads}));
