@@ -241,9 +241,9 @@ Status run(const Options& options) {
     for (MessageImage& image : images) TRY(session.show(std::move(image)));
     TRY(Interrupts::watch());
     if (interactive) return converse(session, model.service->name());
-    TRY(session.ask(question));
+    const Status asked = session.ask(question);
     if (Interrupts::came()) return fail(Fault::cancelled, "interrupted");
-    return Done{};
+    return asked;
 }
 
 Action setup(Arguments& arguments) {

@@ -76,9 +76,11 @@ std::string models_folder() {
 
 Result<ModelFolder> built_in_model() {
     const fs::path beside = program_folder() / ".." / "share" / "kapitsa" / "models" / built_in_name;
+    // Of a checkout that was copied or moved, the program in build/PRESET finds its own.
+    const fs::path around = program_folder() / ".." / ".." / "models" / built_in_name;
     const fs::path installed = fs::path(KAPITSA_INSTALL_PREFIX) / "share/kapitsa/models" / built_in_name;
     const fs::path checkout = fs::path(KAPITSA_SOURCE_DIR) / "models" / built_in_name;
-    for (const auto& folder : {beside, checkout, installed}) {
+    for (const auto& folder : {beside, around, checkout, installed}) {
         auto model = look_at(folder);
         if (!model) continue;
         model->built_in = true;

@@ -29,7 +29,7 @@ std::string how_to_add_models();
 constexpr std::string_view built_in_name = "tiny";
 
 /// The built-in model: <prefix>/share/kapitsa/models/tiny of an installed program, else the one of the
-/// checkout that the program was built from.
+/// checkout in whose build folder the program stands, else of the one that it was built from.
 Result<ModelFolder> built_in_model();
 
 /// "" and "tiny" are the built-in model; a path to a folder is that folder; any other name is looked for in

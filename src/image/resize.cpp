@@ -33,8 +33,8 @@ Axis::Axis(std::uint32_t from, std::uint32_t to) {
     double largest = 0;
     for (std::uint32_t i = 0; i < to; ++i) {
         const double center = scale * (i + 0.5);
-        const auto first = std::uint32_t(std::max(center - support + 0.5, 0.0));
-        const auto end = std::min(std::uint32_t(center + support + 0.5), from);
+        const auto first = std::uint32_t(std::floor(std::max(center - support + 0.5, 0.0)));
+        const auto end = std::min(std::uint32_t(std::floor(center + support + 0.5)), from);
         const Place place{first, end - first, exact.size()};
         double total = 0;
         for (std::uint32_t j = first; j < end; ++j) {
@@ -48,7 +48,7 @@ Axis::Axis(std::uint32_t from, std::uint32_t to) {
         places.push_back(place);
     }
     // As many bits as keep the largest weight within 16.
-    while (bits < 22 && std::int64_t(0.5 + largest * double(1 << (bits + 1))) < 1 << 15) ++bits;
+    while (bits < 22 && std::int64_t(std::floor(0.5 + largest * double(1 << (bits + 1)))) < 1 << 15) ++bits;
     for (const double weight : exact) weights.push_back(std::int32_t(std::round(weight * double(1 << bits))));
 }
 

@@ -9,12 +9,12 @@ namespace {
 
 constexpr std::string_view scheme = "data:", encoding = ";base64";
 
-constexpr std::array<std::int8_t, 256> make_digits() {
-    std::array<std::int8_t, 256> digits{};
+constexpr std::array<int, 256> make_digits() {
+    std::array<int, 256> digits{};
     digits.fill(-1);
     constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (std::size_t i = 0; i < alphabet.size(); ++i)
-        digits[static_cast<unsigned char>(alphabet[i])] = std::int8_t(i);
+        digits[static_cast<unsigned char>(alphabet[i])] = int(i);
     return digits;
 }
 constexpr auto digits = make_digits();

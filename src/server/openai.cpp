@@ -99,6 +99,7 @@ Parsed<Json> openai_body(const HttpRequest& request) {
     if (!encoding.empty() && encoding != "identity")
         return std::unexpected(
             ApiError{415, "bodies with a Content-Encoding are not taken; send plain JSON"});
+    if (request.body.empty()) return std::unexpected(ApiError{400, "the body is empty: send a JSON object"});
     auto json = parse_json(request.body);
     if (!json) return std::unexpected(ApiError{400, std::move(json.error()).because("the body").message});
     return std::move(*json);
