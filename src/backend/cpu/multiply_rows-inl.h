@@ -135,6 +135,7 @@ void multiply_wide(const Weights& weights, const float* x, std::size_t rows, std
 template <class Weights>
 void multiply_outputs(const Weights& weights, const float* x, std::size_t rows, std::size_t columns,
                       std::size_t from, std::size_t to, const Results& results, float* room, bool wide) {
+    if (rows == 0) return;  // a step of which no logits are wanted; there is no room for weights either
     if (wide) return multiply_wide(weights, x, rows, columns, from, to, results, room);
     switch (rows) {
         case 1: return multiply_few_rows<Weights, 1>(weights, x, from, to - from, results);
