@@ -29,6 +29,30 @@ Status expect_default_rope(const ConfigReader& rope) {
     return expect_text(rope, "type", "default");
 }
 
+Result<std::vector<bool>> attending_layers(const ConfigReader& config, std::uint32_t layers,
+                                           std::span<const std::string_view> attention) {
+    std::vector<bool> attends(layers);
+    if (!config.has("layer_types")) {
+        const std::uint32_t interval = TRY(config.number_or("full_attention_interval", 4));
+        for (std::uint32_t i = 0; i < layers; ++i) attends[i] = (i + 1) % interval == 0;
+        return attends;
+    }
+    const auto types = TRY(config.texts("layer_types"));
+    if (types.size() != layers)
+        return fail(Fault::corrupt_file, config.field("layer_types") + " names " +
+                                             std::to_string(types.size()) +
+                                             " layers; num_hidden_layers says " + std::to_string(layers));
+    for (std::uint32_t i = 0; i < layers; ++i) {
+        attends[i] = std::ranges::find(attention, types[i]) != attention.end();
+        if (attends[i] || types[i] == "linear_attention") continue;
+        std::string names;
+        for (const std::string_view name : attention) names.append(name).append(", ");
+        return fail(Fault::unsupported, config.field("layer_types") + "[" + std::to_string(i) + "] is \"" +
+                                            types[i] + "\"; it may be " + names + "or linear_attention");
+    }
+    return attends;
+}
+
 Status refuse_unknown_arithmetic(const ConfigReader& config, std::span<const std::string_view> known,
                                  std::span<const std::string_view> words) {
     constexpr std::string_view telling[] = {"scale", "scaling",  "multiplier", "softcap", "soft_cap", "bias",

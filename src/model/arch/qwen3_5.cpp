@@ -48,6 +48,7 @@ Status refuse_variants(const ConfigReader& text, const ConfigReader& rope) {
 }
 
 constexpr WholeRange widths{1, 1u << 20};
+constexpr std::string_view attention[] = {"full_attention"};
 
 Result<FeedForward::Numbers> read_feed_forward(const ConfigReader& file, const ConfigReader& text) {
     FeedForward::Numbers n{.width = TRY(text.number("hidden_size", widths)), .inner = 0, .experts = {}};
@@ -67,28 +68,6 @@ Result<FeedForward::Numbers> read_feed_forward(const ConfigReader& file, const C
     if (experts.router.picks > experts.router.experts)
         return fail(Fault::corrupt_file, text.field("num_experts_per_tok") + " is more than num_experts");
     return n;
-}
-
-Result<std::vector<bool>> read_layer_kinds(const ConfigReader& text, std::uint32_t layers) {
-    std::vector<bool> attends(layers);
-    if (!text.has("layer_types")) {
-        const std::uint32_t interval = TRY(text.number_or("full_attention_interval", 4));
-        for (std::uint32_t i = 0; i < layers; ++i) attends[i] = (i + 1) % interval == 0;
-        return attends;
-    }
-    const auto types = TRY(text.texts("layer_types"));
-    if (types.size() != layers)
-        return fail(Fault::corrupt_file, text.field("layer_types") + " names " +
-                                             std::to_string(types.size()) +
-                                             " layers; num_hidden_layers says " + std::to_string(layers));
-    for (std::uint32_t i = 0; i < layers; ++i) {
-        if (types[i] != "full_attention" && types[i] != "linear_attention")
-            return fail(Fault::unsupported, text.field("layer_types") + "[" + std::to_string(i) + "] is \"" +
-                                                types[i] +
-                                                "\"; it may be full_attention or linear_attention");
-        attends[i] = types[i] == "full_attention";
-    }
-    return attends;
 }
 
 /// What the kernels count on.
@@ -147,7 +126,7 @@ Result<Numbers> read(const Json& config) {
     n.rotary = std::uint32_t(n.head_width * part);
     n.sections = {11, 11, 10};
     if (rope.has("mrope_section")) n.sections = TRY(rope.numbers("mrope_section", {0, 1024}));
-    n.attends = TRY(read_layer_kinds(text, n.layers));
+    n.attends = TRY(attending_layers(text, n.layers, attention));
     TRY(check(text, n));
     return n;
 }

@@ -14,6 +14,9 @@ constexpr std::uint32_t default_seed = 1234;  // of the hash's constants, where 
 
 constexpr WholeRange widths{1, 1u << 20}, counts{1, 4096}, head_widths{1, 1024};
 
+// Files say full_attention for what is sparse; the reference renames it as it loads them.
+constexpr std::string_view attention[] = {"full_attention", "qwen_sparse_attention"};
+
 /// Norms are stored as w of (1 + w) by all hands, MLX's too, but in GGUF files.
 Result<float> norm_shift(const ConfigReader& text) {
     return TRY(text.flag_or("norms_hold_one", false)) ? 0.0f : 1.0f;
@@ -82,29 +85,6 @@ Status refuse_variants(const ConfigReader& text, const ConfigReader& rope) {
         return refuse(text, "rope_scaling", "stands beside rope_parameters; remove one of them");
     if (&rope.json() != &text.json()) TRY(refuse_unknown_arithmetic(rope, known_of_rope, telling_of_rope));
     return refuse_unknown_arithmetic(text, known, telling);
-}
-
-Result<std::vector<bool>> read_layer_kinds(const ConfigReader& text, std::uint32_t layers) {
-    std::vector<bool> attends(layers);
-    if (!text.has("layer_types")) {
-        const std::uint32_t interval = TRY(text.number_or("full_attention_interval", 4));
-        for (std::uint32_t i = 0; i < layers; ++i) attends[i] = (i + 1) % interval == 0;
-        return attends;
-    }
-    const auto types = TRY(text.texts("layer_types"));
-    if (types.size() != layers)
-        return fail(Fault::corrupt_file, text.field("layer_types") + " names " +
-                                             std::to_string(types.size()) +
-                                             " layers; num_hidden_layers says " + std::to_string(layers));
-    for (std::uint32_t i = 0; i < layers; ++i) {
-        // Files say full_attention for what is sparse; the reference renames it as it loads them.
-        attends[i] = types[i] == "full_attention" || types[i] == "qwen_sparse_attention";
-        if (!attends[i] && types[i] != "linear_attention")
-            return fail(Fault::unsupported,
-                        text.field("layer_types") + "[" + std::to_string(i) + "] is \"" + types[i] +
-                            "\"; it may be full_attention, qwen_sparse_attention or linear_attention");
-    }
-    return attends;
 }
 
 Result<SparseAttention::Numbers> read_attention(const ConfigReader& text, const ConfigReader& rope) {
@@ -252,7 +232,7 @@ Result<Numbers> read_numbers(const Json& config) {
                  .norm_shift = TRY(norm_shift(text))};
     if (n.streams.width > widths.most / n.streams.streams)
         TRY(refuse(text, "hc_count", "times hidden_size is more than " + std::to_string(widths.most)));
-    n.attends = TRY(read_layer_kinds(text, n.layers));
+    n.attends = TRY(attending_layers(text, n.layers, attention));
     n.attention = TRY(read_attention(text, rope));
     n.attention.attention.epsilon = n.epsilon;
     n.delta_net = TRY(read_delta_net(text));
