@@ -42,6 +42,12 @@ std::size_t rank_of(ElementType type, ElementType of_model) {
 
 std::string file_name(const std::string& path) { return fs::path(path).filename().string(); }
 
+/// What is said to whoever sends an image must not tell where models lie.
+std::string without_folder(std::string message, const std::string& file) {
+    if (message.starts_with(file)) message.replace(0, file.size(), file_name(file));
+    return message;
+}
+
 }  // namespace
 
 ElementType main_type(const Checkpoint& checkpoint) {
@@ -62,7 +68,7 @@ TowerChoice choose_tower(const Checkpoint& model, const std::vector<std::string>
     };
     for (const std::string& file : files) {
         auto tower = open_tower(model, file);
-        if (!tower && choice.refused.empty()) choice.refused = tower.error().message;
+        if (!tower && choice.refused.empty()) choice.refused = without_folder(tower.error().message, file);
         if (!tower) continue;
         ++choice.fitting;
         if (!choice.tower || is_better(*tower, *choice.tower)) choice.tower = std::move(*tower);

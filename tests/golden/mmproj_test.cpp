@@ -265,6 +265,13 @@ TEST_F(Mmproj, ImagesArePreparedAsTheFolderSays) {
     EXPECT_EQ(without["max_pixels"], 16777216);
 }
 
+TEST_F(Mmproj, TheFuzzersCorpusHoldsOneThatIsTaken) {
+    Checkpoint model = *open_model(model_);
+    model.config = std::make_shared<const Json>(Json{{"hidden_size", 4}, {"image_token_id", 1}});
+    const auto tower = open_tower(model, KAPITSA_SOURCE_DIR "/tests/fuzz/corpus/gguf/mmproj.gguf");
+    EXPECT_TRUE(tower) << tower.error().message;
+}
+
 TEST_F(Mmproj, AModelThatHoldsATowerInWordsOfItsOwnMayBeGivenOne) {
     GgufWriter model = gguf_of(source, ElementType::f32);
     add_vocabulary(model, source);

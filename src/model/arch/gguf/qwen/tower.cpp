@@ -74,8 +74,9 @@ Status refuse_unknown(const ConfigReader& settings) {
 /// Whether the tower is one of this family's, and of this model's.
 Status expect_belonging(const GgufTranslation& tower, const Json& model) {
     const ConfigReader& settings = tower.settings();
-    const char* key =
-        settings.has("clip.projector_type") ? "clip.projector_type" : "clip.vision.projector_type";
+    // The second is where files of towers and ears together say it.
+    const char *plain = "clip.projector_type", *second = "clip.vision.projector_type";
+    const char* key = settings.has(plain) || !settings.has(second) ? plain : second;
     if (const auto type = TRY(settings.text(key)); type != projector)
         return fail(Fault::invalid_input, "it belongs to another model: " + settings.field(key) + " is \"" +
                                               type + "\", and this model's tower has \"" +
