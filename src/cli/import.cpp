@@ -129,11 +129,13 @@ Result<Tower> take_tower(Checkpoint& model, TowerChoice choice) {
 Result<Tower> find_tower(Checkpoint& model, const Source& source, const std::string& wanted) {
     TowerChoice choice =
         wanted.empty() ? choose_tower(model, source.towers) : TRY(choose_tower(model, wanted));
-    auto tower = choice.tower ? take_tower(model, std::move(choice)) : Result<Tower>(Tower());
-    if (!tower && !wanted.empty()) return tower;
-    if (!tower) choice.refused = tower.error().message;
-    if (choice.refused.empty()) return tower;
-    return Tower{"", "  images: not shown any: " + choice.refused + "\n"};
+    std::string refused = choice.refused;
+    if (choice.tower) {
+        auto tower = take_tower(model, std::move(choice));
+        if (tower || !wanted.empty()) return tower;
+        refused = tower.error().message;
+    }
+    return Tower{"", refused.empty() ? "" : "  images: not shown any: " + refused + "\n"};
 }
 
 Result<std::string> wanted_tower(const Options& options) {

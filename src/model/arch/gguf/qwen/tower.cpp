@@ -60,7 +60,8 @@ constexpr std::string_view known[] = {
 
 bool is_set(const Json& value) {
     if (value.is_array()) return std::ranges::any_of(value, is_set);
-    return !(value.is_null() || value == false || value == 0 || value == "");
+    if (value.is_string()) return !value.get_ref<const std::string&>().empty();
+    return !(value.is_null() || value == false || value == 0);
 }
 
 Status refuse_unknown(const ConfigReader& settings) {
