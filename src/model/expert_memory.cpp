@@ -75,6 +75,7 @@ Status ExpertMemory::start(Options options) {
                                               " MiB, and --expert-memory gives them " +
                                               std::to_string(options.bytes >> 20) + " MiB: give them more");
     slot_bytes_ = slot_bytes();
+    CHECK(slot_bytes_ > 0);
     const std::uint64_t slots = std::min<std::uint64_t>(options.bytes / slot_bytes_, entries_.size());
     memory_ = TRY(PinnedMemory::make(slots * slot_bytes_, "experts"));
     slots_.assign(slots, none);
