@@ -103,7 +103,7 @@ Status Weights::take_companions(const std::string& module) {
             return fail(Fault::unsupported,
                         module + name + " changes what the weights mean; files without it are supported");
     for (const char* name : {".input_scale", ".input_global_scale"})  // of quantised activations
-        if (has(module + name)) TRY(take(module + name));
+        if (has(module + name)) static_cast<void>(TRY(take(module + name)));
     return Done{};
 }
 
