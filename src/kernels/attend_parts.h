@@ -18,6 +18,8 @@ struct AttendScratch {
     float q[attend_most_width];
     float sums[attend_simdgroups][attend_most_width];
     float most[attend_simdgroups], weight[attend_simdgroups];
+    float shares[attend_simdgroups][attend_page_tokens];  // of a block's tokens
+    uint slots[attend_simdgroups][attend_page_tokens];
     uint path[64];  // of a draft row: its ancestors, the row itself first
     uint depth;
 };
@@ -65,11 +67,17 @@ BODY void attend_head(AttendHead head, Slots slots, Position at, Shared<AttendSc
         weight = weight * fade + simd_sum(lane < page ? share : 0.0f);
         most = now_most;
         UNROLL for (uint j = 0; j < most_parts; ++j) sums[j] *= fade;
+        simd_barrier();  // the block before has been read
+        if (lane < page) {
+            scratch.shares[at.simdgroup][lane] = share;
+            scratch.slots[at.simdgroup][lane] = slot;
+        }
+        simd_barrier();
         // Now a lane has every 32nd dimension of all tokens.
-        for (uint t = 0; t < page; ++t) {
-            const float of_token = simd_shuffle(share, t);
-            const uint slot_of_token = simd_shuffle(slot, t);
-            if (block * page + t < head.begin || block * page + t >= head.end) continue;
+        const uint first = max(block * page, head.begin), last = min((block + 1) * page, head.end);
+        for (uint t = first - block * page; t < last - block * page; ++t) {
+            const float of_token = scratch.shares[at.simdgroup][t];
+            const uint slot_of_token = scratch.slots[at.simdgroup][t];
             const In<float> values =
                 head.values + (ulong(slot_of_token / page) * head.kv_heads + head.kv_head) * width * page +
                 slot_of_token % page * width;

@@ -82,18 +82,16 @@ BODY T simd_shuffle_xor(T value, uint mask) {
     auto& group = emulator::Group::current();
     return group.exchange(value, "simd_shuffle_xor")[group.index() % 32 ^ mask];
 }
-/// The butterfly of the CUDA dialect, so that the two agree to the bit.
+/// The butterfly of the CUDA dialect, so that the two agree to the bit. `join` is commutative: all lanes come to one
+/// result.
 template <typename T, typename Join>
 BODY T simd_butterfly(T value, const char* word, Join join) {
     const auto values = emulator::Group::current().exchange(value, word);
-    T lanes[32];
-    for (uint i = 0; i < 32; ++i) lanes[i] = values[i];
-    for (uint step = 16; step > 0; step /= 2) {
-        T next[32];
-        for (uint i = 0; i < 32; ++i) next[i] = join(lanes[i], lanes[i ^ step]);
-        for (uint i = 0; i < 32; ++i) lanes[i] = next[i];
-    }
-    return lanes[emulator::Group::current().index() % 32];
+    T lanes[16];
+    for (uint i = 0; i < 16; ++i) lanes[i] = join(values[i], values[i + 16]);
+    for (uint step = 8; step > 0; step /= 2)
+        for (uint i = 0; i < step; ++i) lanes[i] = join(lanes[i], lanes[i + step]);
+    return lanes[0];
 }
 template <typename T>
 BODY T simd_sum(T value) {

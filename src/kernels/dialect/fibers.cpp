@@ -170,7 +170,11 @@ private:
 #endif
 };
 
-Group::Group() = default;
+std::vector<std::unique_ptr<Fiber>>& Group::fibers_here() {
+    static thread_local std::vector<std::unique_ptr<Fiber>> fibers;
+    return fibers;
+}
+Group::Group() : fibers_(fibers_here()) {}
 Group::~Group() = default;
 
 void Group::run(const char* name, std::uint32_t threads, Thread thread, const void* context) {

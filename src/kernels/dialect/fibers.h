@@ -76,7 +76,8 @@ private:
     void yield();
 
     static thread_local Group* current_;
-    std::vector<std::unique_ptr<Fiber>> fibers_;  // as many as the largest group so far
+    static std::vector<std::unique_ptr<Fiber>>& fibers_here();
+    std::vector<std::unique_ptr<Fiber>>& fibers_;  // of this OS thread: as many as the largest group so far
     std::vector<Simdgroup> simdgroups_;
     Scope group_;
     const char* name_ = "";
