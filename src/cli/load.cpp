@@ -22,6 +22,7 @@ Result<LoadedModel> load_folder(const ModelFolder& folder, const LoadOptions& op
     wanted.sequences = static_cast<std::uint32_t>(options.parallel);
     wanted.threads = wanted_threads(options.threads);
     wanted.expert_bytes = options.expert_bytes;
+    if (!options.backend.empty()) wanted.backend = options.backend;
     auto engine = Engine::start(TRY(load_runner(*loaded.checkpoint, wanted)));
     loaded.service = TRY(ModelService::make(*loaded.checkpoint, std::move(engine), folder.name));
     return loaded;
@@ -45,6 +46,9 @@ void declare_load_options(Arguments& arguments, LoadOptions& options) {
                     "Memory for a model's experts; the others are read from the disk when they are asked for",
                     "off where the model fits, else what there is");
     arguments.number("--threads", options.threads, 1, threads_most, "Threads that compute", "one a core");
+    arguments.text("--backend", options.backend, "NAME",
+                   "What computes: cpu, cuda (an NVIDIA GPU), or emulator (the GPU's kernels on the CPU, very slow)",
+                   "KAPITSA_BACKEND, else cpu");
 }
 
 std::uint32_t wanted_threads(std::uint64_t threads) {

@@ -185,12 +185,13 @@ Status ModelRunner::rehearse() {
 }
 
 Status ModelRunner::place_experts(const RunnerOptions& options) {
-    const std::uint64_t bytes = options.expert_bytes.value_or(room_for_experts());
+    const bool shares_memory = backend_->device().shares_host_memory;
+    const std::uint64_t bytes = options.expert_bytes.value_or(shares_memory ? room_for_experts() : 0);
     if (bytes == 0) return Done{};
     if (experts_->bytes() == 0)
         return fail(Fault::invalid_input,
                     "this model has no experts that could stay in their files: leave --expert-memory out");
-    if (!backend_->device().shares_host_memory)
+    if (!shares_memory)
         return fail(Fault::unsupported,
                     "experts that stay in their files need a backend that shares the "
                     "machine's memory: leave --expert-memory out");
