@@ -114,21 +114,28 @@ public:
                           "decode tokens/s", "first token ms", "bandwidth"));
     }
 
-    /// How often an expert was in memory, where not all of them are. `before`: when measuring began.
-    void experts(const ExpertCounters& before) const {
-        const ExpertCounters now = model_.counters().experts;
+    /// How often experts, or rows of tables, were in memory, where not all of them are. `before`: when
+    /// measuring began.
+    void disk(const EngineCounters& before) const {
+        const EngineCounters now = model_.counters();
+        disk("experts", model_.info().expert_bytes, before.experts, now.experts);
+        disk("rows of tables", model_.info().table_bytes, before.tables, now.tables);
+    }
+
+    void disk(const char* what, std::uint64_t memory_bytes, const DiskCounters& before,
+              const DiskCounters& now) const {
         const double found = double(now.found - before.found), read = double(now.read - before.read);
-        if (model_.info().expert_bytes == 0 || found + read == 0) return;
+        if (memory_bytes == 0 || found + read == 0) return;
         const double share = found / (found + read), bytes = double(now.bytes_read - before.bytes_read);
         if (json_)
-            print(fmt::format("{}\n", dump_json(Json{{"bench", "experts"},
+            print(fmt::format("{}\n", dump_json(Json{{"bench", what},
                                                      {"model", model_.name()},
-                                                     {"memory_bytes", model_.info().expert_bytes},
+                                                     {"memory_bytes", memory_bytes},
                                                      {"found_share", rounded(share)},
                                                      {"read_bytes", now.bytes_read - before.bytes_read}})));
         else
-            print(fmt::format("experts: {:.0f} MiB of memory for them, {:.1f}% found there, {:.1f} MB read\n",
-                              double(model_.info().expert_bytes) / 0x1p20, share * 100, bytes / 1e6));
+            print(fmt::format("{}: {:.0f} MiB of memory for them, {:.1f}% found there, {:.1f} MB read\n",
+                              what, double(memory_bytes) / 0x1p20, share * 100, bytes / 1e6));
     }
 
     void row(Lengths lengths, std::vector<Speeds> runs) const {
@@ -170,7 +177,7 @@ Status run(const Options& options) {
     report.head();
     TRY(flush_output());
     TRY(measure(*model.service, {16, 8}, 1));  // warms caches and the clock of the processor up
-    const ExpertCounters before = model.service->counters().experts;
+    const EngineCounters before = model.service->counters();
     std::uint64_t seed = 2;
     for (const auto prompt : options.prompts)
         for (const auto answer : options.answers) {
@@ -180,7 +187,7 @@ Status run(const Options& options) {
             report.row({prompt, answer}, std::move(runs));
             TRY(flush_output());
         }
-    report.experts(before);
+    report.disk(before);
     return Done{};
 }
 

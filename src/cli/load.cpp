@@ -42,9 +42,11 @@ void declare_load_options(Arguments& arguments, LoadOptions& options) {
                    "A GGUF file, a model folder, or a name that kapitsa list shows", "the built-in model");
     arguments.number("--ctx", options.context, context_least, context_most,
                      "Tokens of prompt and answer together", "what the model was made for, at most 32768");
-    arguments.bytes("--expert-memory", options.expert_bytes,
-                    "Memory for a model's experts; the others are read from the disk when they are asked for",
-                    "off where the model fits, else what there is");
+    arguments.bytes(
+        "--expert-memory", options.expert_bytes,
+        "Memory for a model's experts and tables of n-grams; the others are read from the disk when "
+        "they are asked for",
+        "off where the model fits, else what there is");
     arguments.number("--threads", options.threads, 1, threads_most, "Threads that compute", "one a core");
     arguments.text("--backend", options.backend, "NAME",
                    "What computes: cpu, cuda (an NVIDIA GPU), or emulator (the GPU's kernels on the CPU, very slow)",

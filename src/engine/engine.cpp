@@ -70,7 +70,8 @@ public:
                 .reply_tokens = tally_.reply_tokens.load(relaxed),
                 .running = running,
                 .waiting = open > running ? open - running : 0,
-                .experts = runner_->expert_counters()};
+                .experts = runner_->expert_counters(),
+                .tables = runner_->table_counters()};
     }
 
 private:

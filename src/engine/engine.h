@@ -23,7 +23,7 @@ struct EngineOptions {
 struct EngineCounters {
     std::uint64_t requests = 0, steps = 0, prompt_tokens = 0, reply_tokens = 0;
     std::uint32_t running = 0, waiting = 0;
-    ExpertCounters experts = {};
+    DiskCounters experts = {}, tables = {};
 };
 
 class Engine {

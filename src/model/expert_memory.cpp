@@ -1,81 +1,21 @@
 #include "model/expert_memory.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <memory>
 
 #include "base/log.h"
-#include "formats/regular_file.h"
 #include "kernels/experts.h"
 #include "model/products.h"
 
 namespace kapitsa {
 namespace {
 
-constexpr std::uint64_t block = 4096;  // what reads past the page cache are aligned to
 constexpr std::uint8_t uses_most = 7;
-
-std::uint64_t down(std::uint64_t bytes) { return bytes / block * block; }
-std::uint64_t up(std::uint64_t bytes) { return down(bytes + block - 1); }
 
 }  // namespace
 
-struct ExpertMemory::File {
-    std::uint64_t begin = 0, end = 0;  // addresses of the mapping
-    const MappedFile* mapped = nullptr;
-    std::unique_ptr<RegularFile> file = nullptr;  // by which it is read; null: it cannot be
-
-    void open() {
-        auto opened = RegularFile::open(mapped->path());
-        if (!opened || opened->identity() != mapped->identity()) return;
-        (void)opened->bypass_cache();  // where it cannot be, the cache does no harm but to others
-        file = std::make_unique<RegularFile>(std::move(*opened));
-    }
-};
-
-MachineMemory machine_memory() {
-    MachineMemory memory;
-    std::ifstream file("/proc/meminfo");
-    std::string name, unit;
-    for (std::uint64_t kibibytes = 0; file >> name >> kibibytes; std::getline(file, unit)) {
-        if (name == "MemTotal:") memory.total = kibibytes << 10;
-        if (name == "MemAvailable:") memory.available = kibibytes << 10;
-    }
-    return memory;
-}
-
-ExpertMemory::ExpertMemory(std::span<const MappedFile> files) {
-    for (const MappedFile& mapped : files) {
-        const auto begin = reinterpret_cast<std::uintptr_t>(mapped.bytes().data());
-        files_.push_back({.begin = begin, .end = begin + mapped.bytes().size(), .mapped = &mapped});
-    }
-    std::ranges::sort(files_, {}, &File::begin);
-}
-
-ExpertMemory::~ExpertMemory() {
-    {
-        const std::lock_guard lock(mutex_);
-        stopping_ = true;
-    }
-    wanted_.notify_all();
-    for (std::thread& reader : readers_) reader.join();
-    if (memory_) ::munmap(memory_, memory_bytes_);
-}
-
 // ---- what there is
 // -----------------------------------------------------------------------------------------
-
-const ExpertMemory::File* ExpertMemory::file_of(Address address) const {
-    const auto after = std::ranges::upper_bound(files_, address.value, {}, &File::begin);
-    if (after == files_.begin()) return nullptr;
-    const File& file = *std::prev(after);
-    return address.value < file.end ? &file : nullptr;
-}
 
 std::uint32_t ExpertMemory::add(const std::string& layer, std::span<const Weight> matrices, Address parts,
                                 std::size_t part_bytes) {
@@ -93,7 +33,7 @@ std::uint32_t ExpertMemory::add(const std::string& layer, std::span<const Weight
     // What is no part of a file (a tensor that had to be copied, factors) is in memory already.
     for (const Weight::Range& range : matrices.front().ranges())
         if (range.bytes > 0 && std::ranges::all_of(matrices, [&](const Weight& matrix) {
-                return file_of(matrix.*range.place) != nullptr;
+                return readers_.files().hold(matrix.*range.place);
             }))
             stack.ranges.push_back(range);
     for (const Weight::Range& range : stack.ranges) bytes_ += range.bytes * matrices.size();
@@ -103,22 +43,27 @@ std::uint32_t ExpertMemory::add(const std::string& layer, std::span<const Weight
 }
 
 /// Wherever its ranges begin in their blocks.
-std::uint64_t ExpertMemory::padded_bytes(const Stack& stack) const {
+std::uint64_t ExpertMemory::padded_bytes(const Stack& stack) {
     std::uint64_t bytes = 0;
-    for (const Weight::Range& range : stack.ranges) bytes += up(range.bytes) + block;
+    for (const Weight::Range& range : stack.ranges) bytes += DiskFiles::padded(range.bytes);
     return bytes;
 }
 
+std::uint64_t ExpertMemory::slot_bytes() const {
+    std::uint64_t most = 0;
+    for (const Stack& stack : stacks_) most = std::max(most, padded_bytes(stack));
+    return most;
+}
+
 std::uint64_t ExpertMemory::least_bytes() const {
-    std::uint64_t slot = 0, most = 0;
-    for (const Stack& stack : stacks_) slot = std::max(slot, padded_bytes(stack));
+    std::uint64_t most = 0;
     for (const Layer& layer : layers_) {
         std::uint64_t matrices = 0;
         for (std::uint32_t s = layer.first_stack; s < layer.first_stack + layer.stacks; ++s)
             if (!stacks_[s].ranges.empty()) matrices += stacks_[s].matrices.size();
         most = std::max(most, matrices);
     }
-    return most * slot;
+    return most * slot_bytes();
 }
 
 Status ExpertMemory::start(Options options) {
@@ -129,19 +74,10 @@ Status ExpertMemory::start(Options options) {
                                               std::to_string((least >> 20) + 1) +
                                               " MiB, and --expert-memory gives them " +
                                               std::to_string(options.bytes >> 20) + " MiB: give them more");
-    for (const Stack& stack : stacks_) slot_bytes_ = std::max(slot_bytes_, padded_bytes(stack));
+    slot_bytes_ = slot_bytes();
+    CHECK(slot_bytes_ > 0);
     const std::uint64_t slots = std::min<std::uint64_t>(options.bytes / slot_bytes_, entries_.size());
-    memory_bytes_ = slots * slot_bytes_;
-    void* at = ::mmap(nullptr, memory_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED)
-        return fail(Fault::out_of_memory, "the system did not give " + std::to_string(memory_bytes_ >> 20) +
-                                              " MiB for experts: --expert-memory sets how much they have");
-    memory_ = static_cast<std::byte*>(at);
-#if defined(MLOCK_ONFAULT)
-    if (::mlock2(memory_, memory_bytes_, MLOCK_ONFAULT) != 0)
-        log_debug("the memory for experts is not pinned: " + std::string(std::strerror(errno)));
-#endif
-    for (File& file : files_) file.open();
+    memory_ = TRY(PinnedMemory::make(slots * slot_bytes_, "experts"));
     slots_.assign(slots, none);
     usable_slots_ = std::uint32_t(slots);
     least_slots_ = std::uint32_t(least / slot_bytes_);
@@ -149,20 +85,18 @@ Status ExpertMemory::start(Options options) {
     for (const Stack& stack : stacks_) most_experts = std::max(most_experts, stack.matrices.size());
     experts_.reserve(most_experts);
     for (std::uint32_t e = 0; e < most_experts; ++e) all_experts_.push_back(e);
-    options_ = std::move(options);
-    looked_ = std::chrono::steady_clock::now();
-    for (std::uint32_t i = 0; i < std::max(1u, options_.readers); ++i)
-        readers_.emplace_back([this] { read_entries(); });
+    watch_.emplace(std::move(options.watch));
+    readers_.start();
     return Done{};
 }
 
-ExpertCounters ExpertMemory::counters() const {
-    const std::lock_guard lock(mutex_);
+DiskCounters ExpertMemory::counters() const {
+    const auto lock = readers_.lock();
     return counters_;
 }
 
 std::uint64_t ExpertMemory::usable_bytes() const {
-    const std::lock_guard lock(mutex_);
+    const auto lock = readers_.lock();
     return usable_slots_ * slot_bytes_;
 }
 
@@ -190,18 +124,18 @@ void ExpertMemory::between_launches(Bytes args) {
         experts_.push_back(groups[g].expert);
 
     const std::span<const std::uint32_t> stacks(needs.stacks, needs.stack_count);
-    std::unique_lock lock(mutex_);
+    auto lock = readers_.lock();
     ++call_;
     heed_the_machine();
     fetch(stacks, experts_, lock);
     read_ahead(std::ranges::max(stacks), experts_);
     lock.unlock();
-    wanted_.notify_all();
+    readers_.wake();
 }
 
 /// Afterwards the device can read the matrices.
 void ExpertMemory::fetch(std::span<const std::uint32_t> stacks, std::span<const std::uint32_t> experts,
-                         std::unique_lock<std::mutex>& lock) {
+                         DiskReaders::Lock& lock) {
     const auto for_each = [&](auto then) {
         for (const std::uint32_t s : stacks)
             if (!stacks_[s].ranges.empty())
@@ -215,18 +149,18 @@ void ExpertMemory::fetch(std::span<const std::uint32_t> stacks, std::span<const 
         ++(entry.state == Entry::State::present ? counters_.found : counters_.read);
         if (entry.state == Entry::State::reading) {
             // It was begun ahead, and may wait behind others of its kind.
-            if (std::erase(ahead_, e) > 0) urgent_.push_back(e);
+            readers_.hurry(*this, e);
         } else if (entry.state == Entry::State::absent) {
             // What is being read ahead may hold the last places for a moment.
-            for (; (entry.slot = take_slot(false)) == none; wanted_.notify_all()) done_.wait(lock);
+            for (; (entry.slot = take_slot(false)) == none; readers_.wake()) readers_.wait(lock);
             slots_[entry.slot] = e;
             entry.state = Entry::State::reading;
-            urgent_.push_back(e);
+            readers_.begin(*this, e);
         }
     });
-    wanted_.notify_all();
+    readers_.wake();
     for_each([&](std::uint32_t e) {
-        done_.wait(lock, [&] { return entries_[e].state != Entry::State::reading; });
+        while (entries_[e].state == Entry::State::reading) readers_.wait(lock);
         if (entries_[e].state == Entry::State::present && !entries_[e].pointed_at) point(e, true);
     });
 }
@@ -259,7 +193,7 @@ void ExpertMemory::begin_ahead(std::uint32_t stack, std::span<const std::uint32_
         entry.needed = call_;
         slots_[slot] = e;
         entry.state = Entry::State::reading;
-        ahead_.push_back(e);
+        readers_.begin_ahead(*this, e);
     }
 }
 
@@ -302,9 +236,9 @@ void ExpertMemory::point(std::uint32_t e, bool at_memory) {
     if (at_memory)
         for (const Weight::Range& range : stack.ranges) {
             Address& place = matrix.*range.place;
-            const std::uint64_t within = (place.value - file_of(place)->begin) % block;
+            const std::uint64_t within = readers_.files().within(place);
             place = Address{used + within};
-            used += up(within + range.bytes);
+            used += DiskFiles::up(within + range.bytes);
         }
     with_product(matrix, [&]<typename Args>(const Product<Args>& product) {
         typename Args::Part part{};
@@ -317,13 +251,9 @@ void ExpertMemory::point(std::uint32_t e, bool at_memory) {
 
 /// Gives memory back when the machine has little left, and takes it again when it has much.
 void ExpertMemory::heed_the_machine() {
-    const auto now = std::chrono::steady_clock::now();
-    if (now - looked_ < options_.look_interval) return;
-    looked_ = now;
-    const MachineMemory machine = options_.machine();
-    if (machine.total == 0) return;
+    const MachineWatch::Advice advice = watch_->look();
     const auto share = std::max<std::uint32_t>(1, std::uint32_t(slots_.size() / 8));
-    if (machine.available < machine.total / 20 && usable_slots_ > least_slots_) {
+    if (advice == MachineWatch::Advice::shrink && usable_slots_ > least_slots_) {
         const std::uint32_t left = std::max(least_slots_, usable_slots_ - std::min(share, usable_slots_));
         for (std::uint32_t slot = left; slot < usable_slots_; ++slot) {
             if (slots_[slot] == none) continue;
@@ -332,14 +262,10 @@ void ExpertMemory::heed_the_machine() {
         }
         log_info("memory is short: that for experts shrinks to " + std::to_string(left * slot_bytes_ >> 20) +
                  " MiB");
-        const std::uint64_t bytes = (usable_slots_ - left) * slot_bytes_;
-#if defined(MLOCK_ONFAULT)
-        ::munlock(memory_of(left), bytes);
-#endif
-        ::madvise(memory_of(left), bytes, MADV_DONTNEED);
+        memory_.give_back(left * slot_bytes_, (usable_slots_ - left) * slot_bytes_);
         usable_slots_ = left;
         if (hand_ >= usable_slots_) hand_ = 0;
-    } else if (machine.available > machine.total / 5 && usable_slots_ < slots_.size()) {
+    } else if (advice == MachineWatch::Advice::grow && usable_slots_ < slots_.size()) {
         usable_slots_ = std::uint32_t(std::min<std::size_t>(slots_.size(), usable_slots_ + share));
     }
 }
@@ -347,48 +273,30 @@ void ExpertMemory::heed_the_machine() {
 // ---- the readers
 // -------------------------------------------------------------------------------------------
 
-void ExpertMemory::read_entries() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-        wanted_.wait(lock, [&] { return stopping_ || !urgent_.empty() || !ahead_.empty(); });
-        if (stopping_) return;
-        auto& queue = urgent_.empty() ? ahead_ : urgent_;
-        const std::uint32_t e = queue.front();
-        queue.pop_front();
-        Entry& entry = entries_[e];
-        const Stack& stack = stacks_[entry.stack];
-        std::byte* to = memory_of(entry.slot);
-        lock.unlock();
-        const bool well = read(stack.matrices[e - stack.first], stack, to);
-        lock.lock();
-        entry.state = Entry::State::present;
-        for (const Weight::Range& range : stack.ranges) counters_.bytes_read += range.bytes;
-        if (!well) {
-            if (!std::exchange(warned_, true))
-                log_warning("experts cannot be read from their file, and are used where it is mapped");
-            evict(entry.slot);
-        }
-        done_.notify_all();
-    }
-}
-
-/// Whole blocks, one range behind the other. @return false: the system did not read it
-bool ExpertMemory::read(const Weight& matrix, const Stack& stack, std::byte* to) const {
+/// Whole blocks, one range behind the other.
+Result<bool> ExpertMemory::read_part(std::uint32_t e) {
+    const Entry& entry = entries_[e];
+    const Stack& stack = stacks_[entry.stack];
+    const Weight& matrix = stack.matrices[e - stack.first];
+    std::byte* to = memory_of(entry.slot);
     for (const Weight::Range& range : stack.ranges) {
         const Address place = matrix.*range.place;
-        const File& file = *file_of(place);
-        if (!file.file) return false;
-        const std::uint64_t offset = place.value - file.begin, begin = down(offset),
-                            wanted = offset + range.bytes - begin;
-        for (std::uint64_t done = 0; done < wanted;) {
-            const ssize_t count = ::pread(file.file->descriptor(), to + done, up(wanted) - done,
-                                          static_cast<off_t>(begin + done));
-            if (count < 0 && errno == EINTR) continue;
-            if (count <= 0 || (done + std::uint64_t(count) < wanted && count % block != 0)) return false;
-            done += std::uint64_t(count);
-        }
-        to += up(wanted);
+        const Result<bool> well = readers_.files().read(place, range.bytes, to);
+        if (!well) std::memset(memory_of(entry.slot), 0, slot_bytes_);
+        if (!well || !*well) return well;
+        to += DiskFiles::up(readers_.files().within(place) + range.bytes);
     }
+    return true;
+}
+
+bool ExpertMemory::part_is_read(std::uint32_t e, bool in_memory) {
+    Entry& entry = entries_[e];
+    entry.state = Entry::State::present;
+    for (const Weight::Range& range : stacks_[entry.stack].ranges) counters_.bytes_read += range.bytes;
+    if (in_memory) return true;
+    if (!std::exchange(warned_, true))
+        log_warning("experts cannot be read from their file, and are used where it is mapped");
+    evict(entry.slot);
     return true;
 }
 

@@ -8,43 +8,30 @@
 // be read this way is used where it is mapped. When the machine runs short, memory is given back.
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
-#include <functional>
-#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "backend/backend.h"
-#include "formats/mapped_file.h"
+#include "model/disk_readers.h"
+#include "model/machine_memory.h"
 #include "model/runner.h"
 #include "model/weight.h"
 
 namespace kapitsa {
 
-/// Memory of the machine, in bytes. `available` is what programs can have without others being paged out; 0
-/// and 0: the system does not say.
-struct MachineMemory {
-    std::uint64_t total = 0, available = 0;
-};
-MachineMemory machine_memory();
-
-class ExpertMemory final : public HostWork {
+class ExpertMemory final : public HostWork, private DiskReads {
 public:
     struct Options {
-        std::uint64_t bytes = 0;    // rounded down to whole matrices; at least least_bytes()
-        std::uint32_t readers = 8;  // threads: an SSD is fast only when it is asked for much at once
-        std::function<MachineMemory()> machine = machine_memory;
-        std::chrono::milliseconds look_interval{500};  // between two looks at the machine's memory
+        std::uint64_t bytes = 0;  // rounded down to whole matrices; at least least_bytes()
+        MachineWatch::Options watch = {};
     };
 
-    /// `files` must outlive this.
-    explicit ExpertMemory(std::span<const MappedFile> files);
-    ~ExpertMemory() override;
+    /// `readers` must outlive this.
+    explicit ExpertMemory(DiskReaders& readers) : readers_(readers) {}
+    ~ExpertMemory() override { readers_.stop(); }
 
     /// Makes one kind of matrix of a layer's experts known. `parts`: where the device reads their addresses,
     /// `part_bytes` each; they are those of the mapping now, and may be changed by this later. @return the
@@ -56,6 +43,8 @@ public:
     std::uint64_t bytes() const { return bytes_; }
     /// What a launch may ask for at once: the experts of the largest layer.
     std::uint64_t least_bytes() const;
+    /// With so much all lie in memory.
+    std::uint64_t most_bytes() const { return slot_bytes() * entries_.size(); }
 
     /// Before the first step. Fault::invalid_input when the bytes are too few, with the least that would do.
     Status start(Options options);
@@ -66,14 +55,13 @@ public:
     void before_launch(Backend& backend, std::span<const std::uint32_t> stacks, Address groups,
                        std::uint32_t count);
 
-    ExpertCounters counters() const;
+    DiskCounters counters() const;
     /// That can be used now: less than it began with where the machine ran short.
     std::uint64_t usable_bytes() const;
 
 private:
     static constexpr std::uint32_t none = ~std::uint32_t{0};
 
-    struct File;
     struct Stack {
         std::uint32_t layer, first;  // its first entry
         std::vector<Weight> matrices;
@@ -100,29 +88,29 @@ private:
     };
 
     void between_launches(Bytes args) override;
+    Result<bool> read_part(std::uint32_t entry) override;
+    bool part_is_read(std::uint32_t entry, bool in_memory) override;
     void fetch(std::span<const std::uint32_t> stacks, std::span<const std::uint32_t> experts,
-               std::unique_lock<std::mutex>& lock);
+               DiskReaders::Lock& lock);
     void read_ahead(std::uint32_t after, std::span<const std::uint32_t> experts);
     void begin_ahead(std::uint32_t stack, std::span<const std::uint32_t> experts);
     std::uint32_t take_slot(bool only_unused);
     void evict(std::uint32_t slot);
     void point(std::uint32_t entry, bool at_memory);
     void heed_the_machine();
-    void read_entries();
-    bool read(const Weight& matrix, const Stack& stack, std::byte* to) const;
-    const File* file_of(Address address) const;
-    std::uint64_t padded_bytes(const Stack& stack) const;
-    std::byte* memory_of(std::uint32_t slot) const { return memory_ + slot * slot_bytes_; }
+    static std::uint64_t padded_bytes(const Stack& stack);
+    std::uint64_t slot_bytes() const;
+    std::byte* memory_of(std::uint32_t slot) const { return memory_.data() + slot * slot_bytes_; }
 
-    std::vector<File> files_;  // by address
+    DiskReaders& readers_;
     std::vector<Layer> layers_;
     std::vector<Stack> stacks_;
     std::vector<Entry> entries_;
     std::uint64_t bytes_ = 0;
 
-    Options options_;
-    std::byte* memory_ = nullptr;
-    std::uint64_t memory_bytes_ = 0, slot_bytes_ = 0;
+    PinnedMemory memory_;
+    std::optional<MachineWatch> watch_;  // once started
+    std::uint64_t slot_bytes_ = 0;
     std::uint32_t least_slots_ = 0, usable_slots_ = 0;
     std::vector<std::uint32_t> slots_;  // [slots] the entry in each, or none; those beyond usable_slots_ are
                                         // given back
@@ -130,14 +118,9 @@ private:
     std::uint64_t call_ = 0;
     std::vector<std::uint32_t> experts_;  // of the current call; kept, so that a step allocates nothing
     std::vector<std::uint32_t> all_experts_;
-    std::chrono::steady_clock::time_point looked_{};
-
-    mutable std::mutex mutex_;  // of what follows, and of the entries' states
-    std::condition_variable wanted_, done_;
-    std::deque<std::uint32_t> urgent_, ahead_;  // entries to read
-    bool stopping_ = false, warned_ = false;
-    ExpertCounters counters_;
-    std::vector<std::thread> readers_;
+    // With the readers' lock, as the entries' states are:
+    bool warned_ = false;
+    DiskCounters counters_;
 };
 
 }  // namespace kapitsa

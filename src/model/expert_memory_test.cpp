@@ -31,7 +31,8 @@ protected:
         std::ofstream(path_, std::ios::binary)
             .write(reinterpret_cast<const char*>(values.data()), std::streamsize(values.size() * 4));
         files_.push_back(*MappedFile::open(path_));
-        memory_ = std::make_unique<ExpertMemory>(files_);
+        readers_ = std::make_unique<DiskReaders>(files_);
+        memory_ = std::make_unique<ExpertMemory>(*readers_);
         for (std::uint32_t stack = 0; stack < 2 * layers; ++stack) {
             std::vector<Weight> matrices(experts);
             for (std::uint32_t e = 0; e < experts; ++e) {
@@ -79,6 +80,7 @@ protected:
     const std::unique_ptr<Backend> backend_ = *open_backend("cpu", {.threads = 2});
     std::vector<Address> parts_;
     Address groups_;
+    std::unique_ptr<DiskReaders> readers_;
     std::unique_ptr<ExpertMemory> memory_;
     MachineMemory machine_{.total = 100, .available = 50};
 };
@@ -90,7 +92,7 @@ TEST_F(Experts, AreReadOnceAndFoundAfterwards) {
     EXPECT_TRUE(in_memory(0, 1) && in_memory(1, 5));
     EXPECT_FALSE(in_memory(0, 0));
     ask({0, 1}, {1, 5});
-    const ExpertCounters counters = memory_->counters();
+    const DiskCounters counters = memory_->counters();
     EXPECT_EQ(counters.read, 4u);
     EXPECT_EQ(counters.found, 4u);
     EXPECT_EQ(counters.bytes_read, 4 * matrix_floats * 4);
@@ -121,8 +123,7 @@ TEST_F(Experts, ThatAreAskedForOftenStay) {
 TEST_F(Experts, ShrinkWhenTheMachineIsShortAndGrowAgain) {
     ExpertMemory::Options options;
     options.bytes = 32 * each();
-    options.machine = [this] { return machine_; };
-    options.look_interval = std::chrono::milliseconds(0);
+    options.watch = {.machine = [this] { return machine_; }, .interval = std::chrono::milliseconds(0)};
     ASSERT_TRUE(memory_->start(options));
     const std::uint64_t all = memory_->usable_bytes();
     machine_.available = 1;
@@ -150,12 +151,23 @@ TEST_F(Experts, OfOneLayerMustFit) {
     EXPECT_EQ(started.error().fault, Fault::invalid_input);
 }
 
-TEST(MachineMemory, IsKnownOnLinux) {
-#if defined(__linux__)
-    const MachineMemory machine = machine_memory();
-    EXPECT_GT(machine.available, 0u);
-    EXPECT_GT(machine.total, machine.available);
-#endif
+TEST_F(Experts, OfAFileThatBecameShorterAreAnError) {
+    ASSERT_TRUE(memory_->start({.bytes = 1u << 30}));
+    ask({0, 1}, {1});
+    EXPECT_TRUE(readers_->status());
+    fs::resize_file(path_, 4096);
+    const ExpertGroup group{7, 0, 1};
+    std::vector<ExpertGroup> groups(experts);
+    groups[0] = group;
+    backend_->write(groups_, std::as_bytes(std::span(groups)));
+    const std::uint32_t stacks[] = {2, 3};
+    memory_->before_launch(*backend_, stacks, groups_, experts);
+    EXPECT_TRUE(backend_->run());
+    const Status status = readers_->status();
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().fault, Fault::device);
+    EXPECT_NE(status.error().message.find("became shorter"), std::string::npos) << status.error().message;
+    EXPECT_EQ(part(2, 7)->weight[matrix_floats - 1], 0.0f);  // and not what the mapping has lost
 }
 
 }  // namespace

@@ -23,8 +23,9 @@ struct RunnerOptions {
     std::uint32_t picture_patches = 16384;  // the most of one picture; 0: leave the vision tower out
     bool drafter = false;                   // load the one that the checkpoint holds, if it does
     std::uint64_t cache_bytes = 0;          // for keys and values; 0: a third of the machine's memory
-    // Memory for experts, the others staying in their files (model/expert_memory.h). 0: all of them are used
-    // where they are mapped. Nothing: as 0 where the model fits the machine, else what the rest leaves.
+    // Memory for experts and rows of tables, the others staying in their files (model/disk_memory.h). 0: all
+    // of them are used where they are mapped. Nothing: as 0 where the model fits the machine, else what the
+    // rest leaves.
     std::optional<std::uint64_t> expert_bytes = {};
 };
 

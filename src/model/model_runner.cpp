@@ -38,8 +38,8 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::load(const Checkpoint& checkpo
     auto runner = std::make_unique<ModelRunner>();
     const Architecture* architecture = TRY(find_architecture(*checkpoint.config));
     runner->backend_ = TRY(open_backend(options.backend, {.threads = options.threads}));
-    runner->experts_ = std::make_unique<ExpertMemory>(checkpoint.files);
-    Weights weights = TRY(Weights::of(checkpoint, *runner->backend_, runner->experts_.get()));
+    runner->disk_ = std::make_unique<DiskMemory>(checkpoint.files);
+    Weights weights = TRY(Weights::of(checkpoint, *runner->backend_, runner->disk_.get()));
     runner->model_ = TRY(architecture->load(*checkpoint.config, weights));
     const ModelShape& shape = runner->model_->shape();
     if (options.drafter) runner->drafter_ = TRY(runner->model_->load_drafter(weights));
@@ -64,7 +64,7 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::load(const Checkpoint& checkpo
     runner->info_.weight_bytes = weights.bytes();
     runner->taps_.layers = std::move(taps);
     TRY(runner->allocate(options));
-    TRY(runner->place_experts(options));
+    TRY(runner->start_disk(options));
     return runner;
 }
 
@@ -184,35 +184,51 @@ Status ModelRunner::rehearse() {
     return Done{};
 }
 
-Status ModelRunner::place_experts(const RunnerOptions& options) {
+Status ModelRunner::start_disk(const RunnerOptions& options) {
+    const std::uint32_t rows = info_.rows_per_step;
     const bool shares_memory = backend_->device().shares_host_memory;
-    const std::uint64_t bytes = options.expert_bytes.value_or(shares_memory ? room_for_experts() : 0);
-    if (bytes == 0) return Done{};
-    if (experts_->bytes() == 0)
+    if (options.expert_bytes.value_or(shares_memory ? 1 : 0) == 0) return Done{};
+    const auto shares = options.expert_bytes ? disk_->divide(*options.expert_bytes, rows) : shares_that_fit();
+    if (!shares.experts && !shares.rows) return Done{};
+    if (disk_->bytes() == 0)
         return fail(Fault::invalid_input,
-                    "this model has no experts that could stay in their files: leave --expert-memory out");
+                    "this model has no experts, and no tables of n-grams, that could "
+                    "stay in their files: leave --expert-memory out");
     if (!shares_memory)
         return fail(Fault::unsupported,
-                    "experts that stay in their files need a backend that shares the "
-                    "machine's memory: leave --expert-memory out");
-    ExpertMemory::Options wanted;
-    wanted.bytes = bytes;
-    TRY(experts_->start(std::move(wanted)));
-    info_.expert_bytes = experts_->usable_bytes();
-    log_info("experts have " + mebibytes(info_.expert_bytes) + " of memory, and " +
-             mebibytes(experts_->bytes()) + " stay in their files (--expert-memory)");
+                    "experts and tables that stay in their files need a backend that shares the machine's "
+                    "memory: leave --expert-memory out");
+    TRY(disk_->start(shares, rows));
+    info_.expert_bytes = disk_->experts.usable_bytes();
+    info_.table_bytes = disk_->rows.usable_bytes();
+    const auto tell = [](const char* what, std::uint64_t have, std::uint64_t all) {
+        log_info(what + (" have " + mebibytes(have)) + " of memory, and " + mebibytes(all) +
+                 " stay in their files (--expert-memory)");
+    };
+    if (info_.expert_bytes > 0) tell("experts", info_.expert_bytes, disk_->experts.bytes());
+    if (info_.table_bytes > 0) tell("rows of tables", info_.table_bytes, disk_->rows.bytes());
     return Done{};
 }
 
-/// 0: all have room, or the system does not say how much there is.
-std::uint64_t ModelRunner::room_for_experts() const {
-    const std::uint64_t available = machine_memory().available / 10 * 9;
-    std::uint64_t rest =
-        scratch_bytes_ + info_.weight_bytes - std::min(info_.weight_bytes, experts_->bytes());
+/// What has no room in the machine stays in files; nothing, if all has, or if the system does not say how
+/// much there is. Tables are the first to stay there: few of their rows are read for a token.
+DiskMemory::Shares ModelRunner::shares_that_fit() const {
+    const std::uint64_t available = machine_memory().available / 10 * 9, experts = disk_->experts.bytes(),
+                        tables = disk_->rows.bytes();
+    std::uint64_t rest = scratch_bytes_ + info_.weight_bytes - std::min(info_.weight_bytes, experts);
     for (const AttentionMemory& layer : memory_.attention)
         rest += 2 * std::uint64_t(info_.pages) * layer.shape.page_floats() * sizeof(float);
-    if (available == 0 || experts_->bytes() == 0 || rest + experts_->bytes() <= available) return 0;
-    return std::max(experts_->least_bytes(), available - std::min(available, rest));
+    if (available == 0 || experts + tables == 0 || rest + experts + tables <= available) return {};
+    const std::uint32_t rows = info_.rows_per_step;
+    if (tables > 0 && rest + experts <= available)
+        return {.experts = {}, .rows = std::max(disk_->rows.least_bytes(rows), available - rest - experts)};
+    return disk_->divide(std::max(disk_->least_bytes(rows), available - std::min(available, rest)), rows);
+}
+
+/// What was recorded. An error, too, when it needed a part of a file that is not there any more.
+Status ModelRunner::run() {
+    TRY(backend_->run());
+    return disk_->status();
 }
 
 Status ModelRunner::reset(std::uint32_t sequence) {
@@ -260,13 +276,13 @@ Result<std::span<float>> ModelRunner::forward(const Step& step) {
     check(step);
     const Batch batch = writer_->write(step, drafts_);
     last_rows_ = batch.rows;
-    Recorder r(*backend_, scratch_, scratch_bytes_, experts());
+    Recorder r(*backend_, scratch_, scratch_bytes_, disk_.get());
     const Tensor logits = model_->forward(batch, memory_, taps_, r);
     return read_logits(logits);
 }
 
 Result<std::span<float>> ModelRunner::read_logits(Tensor logits) {
-    TRY(backend_->run());
+    TRY(run());
     logits_.resize(std::size_t(logits.rows) * logits.columns);
     TRY(backend_->read(logits.address, std::as_writable_bytes(std::span(logits_))));
     return std::span(logits_);
@@ -285,7 +301,7 @@ Result<std::span<float>> ModelRunner::draft(const Step& step, Streams streams,
     const Batch batch = writer_->write(step, none);
     backend_->write(picked_, std::as_bytes(from));
     drafted_rows_ = batch.rows;
-    Recorder r(*backend_, scratch_, scratch_bytes_, experts());
+    Recorder r(*backend_, scratch_, scratch_bytes_, disk_.get());
     return read_logits(drafter_->forward(batch, {rows, picked_}, drafted_, memory_, r));
 }
 
@@ -315,7 +331,7 @@ Status ModelRunner::commit(std::uint32_t sequence, std::span<const std::uint32_t
     const auto draft = std::ranges::find(drafts_, sequence, &DraftSegment::sequence);
     CHECK(draft != drafts_.end());
     const CommitBatch batch = writer_->write_commit(*draft, path);
-    Recorder r(*backend_, scratch_, scratch_bytes_, experts());
+    Recorder r(*backend_, scratch_, scratch_bytes_, disk_.get());
     model_->commit(batch, memory_, r);
     for (const AttentionMemory& layer : memory_.attention)
         r.launch(move_tokens_f32,

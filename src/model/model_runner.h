@@ -8,7 +8,7 @@
 
 #include "backend/backend.h"
 #include "model/architecture.h"
-#include "model/expert_memory.h"
+#include "model/disk_memory.h"
 #include "model/load.h"
 #include "model/picture_writer.h"
 #include "model/runner.h"
@@ -24,7 +24,8 @@ public:
                                                      std::vector<std::uint32_t> taps = {});
 
     const RunnerInfo& info() const override { return info_; }
-    ExpertCounters expert_counters() const override { return experts_->counters(); }
+    DiskCounters expert_counters() const override { return disk_->experts.counters(); }
+    DiskCounters table_counters() const override { return disk_->rows.counters(); }
     Status reset(std::uint32_t sequence) override;
     Result<std::span<float>> forward(const Step& step) override;
     Result<std::vector<float>> see(const Picture& picture) override;
@@ -63,13 +64,13 @@ private:
     Status allocate_drafter();
     Status load_tower(const Json& config, Weights& weights, std::uint32_t patches);
     Status rehearse();
-    Status place_experts(const RunnerOptions& options);
-    std::uint64_t room_for_experts() const;
-    ExpertMemory* experts() const { return experts_->started() ? experts_.get() : nullptr; }
+    Status start_disk(const RunnerOptions& options);
+    DiskMemory::Shares shares_that_fit() const;
+    Status run();
     Result<std::span<float>> read_logits(Tensor logits);
     void check(const Step& step) const;
 
-    std::unique_ptr<ExpertMemory> experts_;
+    std::unique_ptr<DiskMemory> disk_;
     std::unique_ptr<Backend> backend_;
     std::unique_ptr<Model> model_;
     std::unique_ptr<Drafter> drafter_;             // or null

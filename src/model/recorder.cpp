@@ -85,22 +85,33 @@ Tensor Recorder::embed(const Weight& table, const Batch& batch) {
     return y;
 }
 
+void Recorder::begin_lookup(const ExpertWeights& parts, Address picked, std::uint32_t count) {
+    if (disk_ && disk_->rows.started()) disk_->rows.begin(backend_, parts.stack, picked, count);
+}
+
 void Recorder::lookup(const ExpertWeights& parts, std::uint32_t part_rows, Address picked, Tensor y) {
     const Weight& one = parts.one;
     CHECK(one.rows == part_rows && one.columns == y.columns);
+    Address places = parts.parts;
+    if (disk_ && disk_->rows.started())
+        if (const auto rows = disk_->rows.before_lookup(backend_, parts.stack, picked, y.rows)) {
+            places = rows->parts;
+            picked = rows->picked;
+            part_rows = 1;
+        }
     if (one.form == Weight::Form::blocks) {
         launch(lookup_blocks[std::size_t(one.block_form)],
-               {in<MultiplyBlocks::Part>(parts.parts), in<uint>(picked), out(y), y.rows, y.columns, part_rows,
+               {in<MultiplyBlocks::Part>(places), in<uint>(picked), out(y), y.rows, y.columns, part_rows,
                 one.row_bytes(), one.scale_bytes(), one.tile});
     } else if (one.form == Weight::Form::affine) {
         with_type(one.scale_form, [&]<typename S>(S* type) {
             launch(lookup_affine_kernel(type),
-                   {in<typename MultiplyAffine<S>::Part>(parts.parts), in<uint>(picked), out(y), y.rows,
-                    y.columns, part_rows, one.group, one.bits});
+                   {in<typename MultiplyAffine<S>::Part>(places), in<uint>(picked), out(y), y.rows, y.columns,
+                    part_rows, one.group, one.bits});
         });
     } else {
         with_type(one.form, [&]<typename T>(T* type) {
-            launch(lookup_kernel(type), {in<typename MultiplyDense<T>::Part>(parts.parts), in<uint>(picked),
+            launch(lookup_kernel(type), {in<typename MultiplyDense<T>::Part>(places), in<uint>(picked),
                                          out(y), y.rows, y.columns, part_rows});
         });
     }
@@ -168,11 +179,11 @@ void Recorder::multiply_experts_into(std::span<const ExpertWeights* const> weigh
                 set_part(args.matrix.parts[i - begin], one.rows, one.columns, x, y[i]);
                 args.experts[i - begin] = in<typename Args::Part>(weights[i]->parts);
             }
-            if (experts_) {
+            if (disk_ && disk_->experts.started()) {
                 std::array<std::uint32_t, multiply_parts> stacks{};
                 for (std::size_t i = begin; i < end; ++i) stacks[i - begin] = weights[i]->stack;
-                experts_->before_launch(backend_, std::span(stacks).first(end - begin), groups.address,
-                                        groups.count);
+                disk_->experts.before_launch(backend_, std::span(stacks).first(end - begin), groups.address,
+                                             groups.count);
             }
             launch(product.of_experts, args);
         });

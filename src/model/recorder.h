@@ -11,7 +11,7 @@
 
 #include "backend/backend.h"
 #include "model/batch.h"
-#include "model/expert_memory.h"
+#include "model/disk_memory.h"
 #include "model/weight.h"
 
 namespace kapitsa {
@@ -25,9 +25,9 @@ struct ExpertGroups {
 class Recorder {
 public:
     /// Launches on the backend, with results in [scratch, scratch + bytes).
-    /// `experts`: null where all of them lie in memory.
-    Recorder(Backend& backend, Address scratch, std::size_t bytes, ExpertMemory* experts = nullptr)
-        : backend_(backend), scratch_(scratch), capacity_(bytes), experts_(experts) {}
+    /// `disk`: null where nothing is read from files.
+    Recorder(Backend& backend, Address scratch, std::size_t bytes, DiskMemory* disk = nullptr)
+        : backend_(backend), scratch_(scratch), capacity_(bytes), disk_(disk) {}
     /// Launches nothing: finds how much scratch a step needs, and which kernels the backend lacks.
     static Recorder rehearsal(Backend& backend) {
         return {backend, Address{4096}, ~std::size_t{0} >> 1, true};
@@ -54,6 +54,9 @@ public:
 
     /// [batch.rows, table.columns], given rows included.
     Tensor embed(const Weight& table, const Batch& batch);
+    /// Says which rows of a table the step will look up, as early as they are known: uint picked [count],
+    /// which stay where they are until then. There is one lookup of them, with just these.
+    void begin_lookup(const ExpertWeights& parts, Address picked, std::uint32_t count);
     /// Rows of a table in parts of `part_rows` rows each: uint picked [y.rows].
     void lookup(const ExpertWeights& parts, std::uint32_t part_rows, Address picked, Tensor y);
     Tensor rms_norm(Tensor x, Tensor weight, float epsilon);
@@ -107,7 +110,7 @@ private:
     Address scratch_;
     std::size_t capacity_, used_ = 0, peak_ = 0;
     bool rehearsing_ = false;
-    ExpertMemory* experts_ = nullptr;
+    DiskMemory* disk_ = nullptr;
     std::set<std::string> missing_;
 };
 

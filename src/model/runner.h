@@ -63,13 +63,14 @@ struct RunnerInfo {
     // Pictures: what they must be like, and the most patches of one; 0: it sees none, and why.
     std::uint32_t picture_patches = 0, picture_side = 0, picture_block = 0, picture_frames = 0;
     std::string blind_because = "the model has no vision tower";
-    std::uint32_t width = 0;         // of the stream, and of a row that stands for a part of a picture
-    std::uint64_t expert_bytes = 0;  // memory for experts, where not all of them lie in it; else 0
+    std::uint32_t width = 0;  // of the stream, and of a row that stands for a part of a picture
+    // Memory for experts and for rows of tables, where they stay in their files; else 0.
+    std::uint64_t expert_bytes = 0, table_bytes = 0;
 };
 
-/// Of experts that stay in files (model/expert_memory.h).
-struct ExpertCounters {
-    std::uint64_t found = 0;       // matrices that were in memory when they were asked for
+/// Of experts, or of rows of tables, that stay in files (model/disk_memory.h).
+struct DiskCounters {
+    std::uint64_t found = 0;       // those that were in memory when they were asked for
     std::uint64_t read = 0;        // and that were not, or not yet wholly
     std::uint64_t bytes_read = 0;  // from the files
 };
@@ -80,7 +81,8 @@ public:
     virtual ~Runner() = default;
     virtual const RunnerInfo& info() const = 0;
     /// Any thread may ask.
-    virtual ExpertCounters expert_counters() const { return {}; }
+    virtual DiskCounters expert_counters() const { return {}; }
+    virtual DiskCounters table_counters() const { return {}; }
 
     /// Makes the slot an empty sequence: recurrent state zero.
     virtual Status reset(std::uint32_t sequence) = 0;

@@ -88,6 +88,16 @@ struct Weight {
         part.biases = biases + skipped / group * bytes_of(scale_form);
         return part;
     }
+    /// A row as a matrix of its own.
+    Weight row(std::uint32_t at) const {
+        const std::uint32_t ahead = begins_tile(at) ? 0 : at % tile.rows;  // in its tile
+        Weight one = slice(at - ahead, ahead + 1);
+        one.rows = 1;
+        if (ahead == 0) return one;
+        one.data = one.data + std::uint64_t(ahead) * row_bytes();
+        if (one.scales) one.scales = one.scales + std::uint64_t(ahead) * scale_bytes();
+        return one;
+    }
     /// Whether one launch can take both.
     bool alike(const Weight& other) const {
         return form == other.form && scale_form == other.scale_form && bits == other.bits &&
@@ -107,7 +117,7 @@ struct ExpertWeights {
     std::uint32_t experts = 0;
     Address parts;               // [experts] Parts of the product, as kernels/multiply_experts.h reads them
     std::size_t part_bytes = 0;  // of one of them
-    std::uint32_t stack = 0;     // its number in ExpertMemory
+    std::uint32_t stack = 0;     // its number in ExpertMemory, or that of a table in RowMemory
 };
 
 }  // namespace kapitsa

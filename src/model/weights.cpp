@@ -17,12 +17,12 @@ bool belongs_to_cache(std::string_view name) {
 
 }  // namespace
 
-Result<Weights> Weights::of(const Checkpoint& checkpoint, Backend& backend, ExpertMemory* experts) {
+Result<Weights> Weights::of(const Checkpoint& checkpoint, Backend& backend, DiskMemory* disk) {
     Quantization by_mlx = TRY(Quantization::read(*checkpoint.config));
     QuantizedLayers by_others =
         TRY(QuantizedLayers::read(*checkpoint.config, checkpoint.hf_quant_config.get()));
     Weights weights(checkpoint, backend, std::move(by_mlx), std::move(by_others));
-    weights.experts_ = experts;
+    weights.disk_ = disk;
     return weights;
 }
 
@@ -75,13 +75,15 @@ Result<std::vector<Weight>> Weights::stack(const std::string& module, std::uint3
 
 Result<ExpertWeights> Weights::experts(const std::string& layer, std::span<const Weight> matrices) {
     ExpertWeights weights = TRY(together("the experts of a layer", matrices));
-    if (experts_) weights.stack = experts_->add(layer, matrices, weights.parts, weights.part_bytes);
+    if (disk_) weights.stack = disk_->experts.add(layer, matrices, weights.parts, weights.part_bytes);
     return weights;
 }
 
-Result<ExpertWeights> Weights::table(std::span<const Weight> parts) {
+Result<ExpertWeights> Weights::table(std::span<const Weight> parts, std::uint32_t picks) {
     for (const Weight& part : parts) bytes_ -= std::min(bytes_, part.bytes());
-    return together("the parts of a table", parts);
+    ExpertWeights table = TRY(together("the parts of a table", parts));
+    if (disk_) table.stack = disk_->rows.add(parts, picks, table.part_bytes);
+    return table;
 }
 
 Result<ExpertWeights> Weights::together(const char* all, std::span<const Weight> matrices) {

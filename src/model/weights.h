@@ -16,17 +16,16 @@
 #include "formats/checkpoint.h"
 #include "formats/quantization.h"
 #include "formats/quantized_layers.h"
+#include "model/disk_memory.h"
 #include "model/entries.h"
-#include "model/expert_memory.h"
 
 namespace kapitsa {
 
 class Weights {
 public:
-    /// All must outlive this; `checkpoint` must outlive what runs on the weights. `experts` is told of all
-    /// matrices of experts; null: nobody is.
-    static Result<Weights> of(const Checkpoint& checkpoint, Backend& backend,
-                              ExpertMemory* experts = nullptr);
+    /// All must outlive this; `checkpoint` must outlive what runs on the weights. `disk` is told of all
+    /// matrices of experts and tables; null: nobody is.
+    static Result<Weights> of(const Checkpoint& checkpoint, Backend& backend, DiskMemory* disk = nullptr);
 
     bool has(std::string_view tensor) const { return checkpoint_->tensors.contains(std::string(tensor)); }
     /// The shape of a tensor that is there; empty otherwise.
@@ -51,8 +50,8 @@ public:
     /// Makes a value of one kind of matrix of the experts of `layer`. They are not copied.
     Result<ExpertWeights> experts(const std::string& layer, std::span<const Weight> matrices);
     /// The same of a table that lies in parts, of which a row is read here and there: it does not count among
-    /// the bytes that must lie in memory.
-    Result<ExpertWeights> table(std::span<const Weight> parts);
+    /// the bytes that must lie in memory. @param picks that each row of a step looks up
+    Result<ExpertWeights> table(std::span<const Weight> parts, std::uint32_t picks);
     /// A tensor as floats on the host, for vectors that are prepared once.
     Result<std::vector<float>> floats(const std::string& tensor, const std::vector<std::uint64_t>& shape);
     /// A tensor of I64, none of them negative, on the host.
@@ -126,7 +125,7 @@ private:
 
     const Checkpoint* checkpoint_;
     Backend* backend_;
-    ExpertMemory* experts_ = nullptr;
+    DiskMemory* disk_ = nullptr;
     Quantization quantization_;
     QuantizedLayers layers_;
     std::unordered_set<std::string> taken_;

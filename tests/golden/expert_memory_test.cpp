@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <random>
+#include <string>
 
+#include "golden/loading.h"
 #include "golden/model_case.h"
 
 namespace kapitsa {
@@ -12,12 +14,6 @@ namespace {
 
 class ExpertMemoryOf : public testing::TestWithParam<const char*> {
 protected:
-    /// The least memory that is accepted, within a factor of two.
-    static std::uint64_t least(const Checkpoint& checkpoint) {
-        std::uint64_t bytes = 4096;
-        while (!load_runner(checkpoint, {.sequences = 1, .expert_bytes = bytes})) bytes *= 2;
-        return bytes;
-    }
     /// A prompt in two chunks, an answer, and a draft beside it.
     static std::vector<Logits> talk(ModelCase& model) {
         std::mt19937 random(11);
@@ -42,19 +38,22 @@ TEST_P(ExpertMemoryOf, AnyAmountOfItGivesTheSameBits) {
     const auto expected = talk(mapped);
     EXPECT_EQ(mapped.runner().expert_counters().read, 0u);
 
-    const auto checkpoint = open_checkpoint(std::string(KAPITSA_SOURCE_DIR "/") + GetParam());
-    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
-    const std::uint64_t little = least(*checkpoint);
+    const std::uint64_t little = least_expert_bytes(GetParam());
     std::uint64_t read_with_little = 0;
     for (const std::uint64_t bytes : {little, 2 * little, std::uint64_t{1} << 30}) {
         for (const std::uint32_t threads : {1u, 3u}) {
             ModelCase model(GetParam(), {.threads = threads, .expert_bytes = bytes});
             ASSERT_EQ(talk(model), expected) << bytes << " bytes, " << threads << " threads";
-            const ExpertCounters counters = model.runner().expert_counters();
+            const DiskCounters counters = model.runner().expert_counters();
             EXPECT_GT(counters.read, 0u);
             EXPECT_GT(counters.found, 0u);
             if (bytes == little) read_with_little = counters.bytes_read;
             EXPECT_TRUE(bytes <= 2 * little || counters.bytes_read < read_with_little);
+            const RunnerInfo& info = model.runner().info();
+            EXPECT_LE(info.expert_bytes + info.table_bytes, bytes);
+            const DiskCounters rows = model.runner().table_counters();
+            EXPECT_EQ(rows.read > 0 && rows.found > 0, info.table_bytes > 0);
+            EXPECT_EQ(info.table_bytes > 0, std::string(GetParam()).ends_with("qwen4_exp"));
         }
     }
 }

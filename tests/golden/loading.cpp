@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
 #include "formats/checkpoint.h"
 #include "model/load.h"
 #include "support/golden.h"
@@ -15,6 +16,15 @@ std::string why_refused(const std::string& folder) {
     if (!checkpoint) return checkpoint.error().message;
     const auto runner = load_runner(*checkpoint);
     return runner ? "loaded" : runner.error().message;
+}
+
+std::uint64_t least_expert_bytes(const std::string& folder) {
+    const auto checkpoint =
+        open_checkpoint(folder.starts_with('/') ? folder : KAPITSA_SOURCE_DIR "/" + folder);
+    CHECK(checkpoint.has_value());
+    std::uint64_t bytes = 1u << 16;
+    while (!load_runner(*checkpoint, {.expert_bytes = bytes})) bytes *= 2;
+    return bytes;
 }
 
 ChangedConfigs::ChangedConfigs(const std::string& golden) : golden_(KAPITSA_SOURCE_DIR "/" + golden) {}

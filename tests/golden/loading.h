@@ -11,6 +11,9 @@ namespace kapitsa {
 /// "loaded", or the sentence with which the checkpoint in this folder is refused.
 std::string why_refused(const std::string& folder);
 
+/// The least RunnerOptions::expert_bytes that is accepted for a checkpoint, within a factor of two.
+std::uint64_t least_expert_bytes(const std::string& folder);
+
 /// Copies of a golden checkpoint that differ in their configs.
 class ChangedConfigs {
 public:

@@ -66,18 +66,18 @@ TEST_P(EveryForm, LoadsAndComputesFiniteLogits) {
     EXPECT_LT(rms, 50);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryForm,
-                         testing::Combine(testing::Values("qwen3.5-tiny", "qwen3.5-moe-tiny", "nemotron-tiny",
-                                                          "nemotron-moe-tiny", "dory-tiny", "flint-tiny"),
-                                          testing::Values("f32", "f16", "bf16", "affine2", "affine3",
-                                                          "affine4", "affine5", "affine6", "affine8", "nvfp4",
-                                                          "mxfp4", "mxfp8", "fp8")),
-                         [](const auto& it) {
-                             std::string name = std::get<0>(it.param) + "_" + std::get<1>(it.param);
-                             for (char& c : name)
-                                 if (c == '-' || c == '.') c = '_';
-                             return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, EveryForm,
+    testing::Combine(testing::Values("qwen3.5-tiny", "qwen3.5-moe-tiny", "nemotron-tiny", "nemotron-moe-tiny",
+                                     "dory-tiny", "flint-tiny", "qwen3.8-flash-tiny"),
+                     testing::Values("f32", "f16", "bf16", "affine2", "affine3", "affine4", "affine5",
+                                     "affine6", "affine8", "nvfp4", "mxfp4", "mxfp8", "fp8")),
+    [](const auto& it) {
+        std::string name = std::get<0>(it.param) + "_" + std::get<1>(it.param);
+        for (char& c : name)
+            if (c == '-' || c == '.') c = '_';
+        return name;
+    });
 
 TEST(RandomCheckpoint, IsTheSameByItsSeedAndAnotherByAnother) {
     const TemporaryFolder temporary;

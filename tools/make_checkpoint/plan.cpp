@@ -18,6 +18,8 @@ const std::vector<Shape>& shapes() {
         {"qwen3.5-9b", "qwen3_5", "as published", 9'000'000'000},
         {"qwen3.5-27b", "qwen3_5", "as published", 27'000'000'000},
         {"qwen3.5-35b-a3b", "qwen3_5_moe", "as published, without the head that drafts", 34'700'000'000},
+        {"qwen3.8-flash-next", "qwen4_exp", "as published, without the head that drafts", 174'000'000'000},
+        {"qwen3.8-flash-table", "qwen4_exp", "a toy but for its table of n-grams", 530'000'000},
         {"nemotron-nano-9b-v2", "nemotron_h", "as published", 8'900'000'000},
         {"nemotron-3-nano-4b", "nemotron_h", "as published", 4'000'000'000},
         {"nemotron-3-nano-30b-a3b", "nemotron_h", "as published", 31'600'000'000},
@@ -25,6 +27,7 @@ const std::vector<Shape>& shapes() {
         {"flint-40b-a2.5b", "flint", "as publicly described", 39'800'000'000},
         {"qwen3.5-tiny", "qwen3_5", "for tests", 0},
         {"qwen3.5-moe-tiny", "qwen3_5_moe", "for tests", 0},
+        {"qwen3.8-flash-tiny", "qwen4_exp", "for tests", 0},
         {"nemotron-tiny", "nemotron_h", "for tests", 0},
         {"nemotron-moe-tiny", "nemotron_h", "for tests", 0},
         {"dory-tiny", "dory", "for tests", 0},
@@ -34,6 +37,7 @@ const std::vector<Shape>& shapes() {
 }
 
 std::optional<Plan> plan_of(std::string_view shape, std::uint32_t layers, ExpertLayout experts) {
+    if (shape.starts_with("qwen3.8-flash")) return plan_qwen4_exp(shape, layers, experts);
     if (shape.starts_with("qwen")) return plan_qwen3_5(shape, layers, experts);
     if (shape.starts_with("nemotron")) return plan_nemotron_h(shape, layers, experts);
     if (shape.starts_with("dory")) return plan_dory(shape, layers);

@@ -66,6 +66,7 @@ std::optional<Plan> plan_of(std::string_view shape, std::uint32_t layers, Expert
 
 // One file a family.
 std::optional<Plan> plan_qwen3_5(std::string_view shape, std::uint32_t layers, ExpertLayout experts);
+std::optional<Plan> plan_qwen4_exp(std::string_view shape, std::uint32_t layers, ExpertLayout experts);
 std::optional<Plan> plan_nemotron_h(std::string_view shape, std::uint32_t layers, ExpertLayout experts);
 std::optional<Plan> plan_dory(std::string_view shape, std::uint32_t layers);
 std::optional<Plan> plan_flint(std::string_view shape, std::uint32_t layers, ExpertLayout experts);

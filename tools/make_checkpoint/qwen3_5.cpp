@@ -1,16 +1,10 @@
 // Qwen3.5, dense and with experts: names and shapes as published, text alone.
-#include "make_checkpoint/plan.h"
+#include "make_checkpoint/qwen.h"
 
 namespace kapitsa::random_checkpoint {
 namespace {
 
-struct Numbers {
-    std::string_view name;
-    std::uint32_t width, layers, heads, kv_heads, value_heads, inner;
-    bool tied;
-    std::uint32_t experts = 0, picks = 0, shared = 0;  // inner is that of an expert where there are some
-    std::uint32_t key_heads = 16, head_width = 256, state_width = 128, vocabulary = 248320;
-};
+using Numbers = QwenNumbers;
 
 constexpr Numbers all[] = {
     {"qwen3.5-0.8b", 1024, 24, 8, 2, 16, 3584, true},
@@ -60,6 +54,14 @@ Json config_of(const Numbers& n) {
     return config;
 }
 
+void add_swiglu(Plan& plan, const std::string& module, std::uint64_t width, std::uint64_t inner) {
+    plan.matrix(module + ".gate_proj", {inner, width});
+    plan.matrix(module + ".up_proj", {inner, width});
+    plan.matrix(module + ".down_proj", {width, inner});
+}
+
+}  // namespace
+
 void add_delta_net(Plan& plan, const std::string& module, const Numbers& n) {
     const std::uint64_t values = std::uint64_t(n.value_heads) * n.state_width;
     const std::uint64_t channels = 2ull * n.key_heads * n.state_width + values;
@@ -84,12 +86,6 @@ void add_attention(Plan& plan, const std::string& module, const Numbers& n) {
         plan.plain(module + norm, {n.head_width}, -0.2f, 0.2f);
 }
 
-void add_swiglu(Plan& plan, const std::string& module, std::uint64_t width, std::uint64_t inner) {
-    plan.matrix(module + ".gate_proj", {inner, width});
-    plan.matrix(module + ".up_proj", {inner, width});
-    plan.matrix(module + ".down_proj", {width, inner});
-}
-
 void add_feed_forward(Plan& plan, const std::string& module, const Numbers& n, ExpertLayout layout) {
     if (n.experts == 0) return add_swiglu(plan, module, n.width, n.inner);
     plan.plain(module + ".gate.weight", {n.experts, n.width}, 0, 0);
@@ -99,8 +95,6 @@ void add_feed_forward(Plan& plan, const std::string& module, const Numbers& n, E
     add_swiglu(plan, module + ".shared_expert", n.width, n.shared);
     plan.plain(module + ".shared_expert_gate.weight", {1, n.width}, 0, 0);
 }
-
-}  // namespace
 
 std::optional<Plan> plan_qwen3_5(std::string_view shape, std::uint32_t layers, ExpertLayout experts) {
     for (Numbers n : all) {

@@ -61,11 +61,13 @@ public:
     /// What drafters read are the streams behind the last layer, as they are.
     Tensor forward(const Batch& batch, const ModelMemory& memory, const Taps& taps,
                    Recorder& r) const override {
+        std::vector<Address> picked;
+        for (const Layer& layer : layers_) picked.push_back(layer.pick(batch, memory, r));
         const Tensor x = zeros(batch.rows, numbers_.wide(), r);
         add_to_streams(r.embed(embedding_, batch), x, r);
         const qwen4::Angles angles{rope(rope_frequencies_, batch, r), rope_frequencies_};
         for (std::uint32_t i = 0; i < numbers_.layers; ++i) {
-            layers_[i].add(x, angles, batch, memory, r);
+            layers_[i].add(x, picked[i], angles, batch, memory, r);
             taps.copy(i, x, r);
         }
         taps.copy(numbers_.layers, x, r);

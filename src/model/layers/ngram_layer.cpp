@@ -56,7 +56,7 @@ Status NgramLayer::load_table(Weights& weights, const std::string& module) {
         parts.push_back(factored ? TRY(weights.fp8_by_factor(name, factor, part_rows_, columns))
                                  : TRY(weights.matrix(name, part_rows_, columns)));
     }
-    table_ = TRY(weights.table(parts));
+    table_ = TRY(weights.table(parts, n.ngrams.heads()));
     multipliers_ = TRY(upload(weights, hash.multipliers));
     sizes_ = TRY(upload(weights, hash.sizes));
     offsets_ = TRY(upload(weights, hash.offsets));
@@ -77,27 +77,36 @@ std::uint64_t NgramLayer::bytes() const {
     return key_.bytes() + value_.bytes() + picked.bytes();
 }
 
-/// The picked rows side by side, [rows, embedding].
-Tensor NgramLayer::embed(const Batch& batch, const RecurrentMemory& tokens, Recorder& r) const {
+Address NgramLayer::pick(const Batch& batch, const ModelMemory& memory, Recorder& r) const {
     const NgramNumbers& n = numbers_.ngrams;
-    const Tensor marks = r.place(batch.rows, 1);
+    const RecurrentMemory& tokens = memory.recurrent[place_];
     const Address picked = r.place(batch.rows, n.heads()).address;
+    const auto scope = r.scope();
+    const Tensor marks = r.place(batch.rows, 1);
     r.launch(ngram_rows,
              {in<int>(batch.tokens), in<int>(batch.parents), in<uint>(batch.sequences),
               in<float>(tokens.tails), in<ulong>(multipliers_), in<ulong>(sizes_), in<ulong>(offsets_),
               out(marks), out<uint>(picked), batch.rows, n.order, n.heads(), numbers_.reset});
     keep_drafts({marks}, batch, tokens, r);
     move_tails(marks.address, batch.commit_rows, batch.commit_paths, batch.commits, tokens, r);
+    r.begin_lookup(table_, picked, batch.rows * n.heads());
+    return picked;
+}
+
+/// The picked rows side by side, [rows, embedding].
+Tensor NgramLayer::embed(const Batch& batch, Address picked, Recorder& r) const {
     const Tensor y = r.place(batch.rows, numbers_.embedding);
-    r.lookup(table_, part_rows_, picked, {y.address, batch.rows * n.heads(), table_.one.columns});
+    r.lookup(table_, part_rows_, picked,
+             {y.address, batch.rows * numbers_.ngrams.heads(), table_.one.columns});
     return y;
 }
 
-void NgramLayer::add(Tensor x, const Batch& batch, const ModelMemory& memory, Recorder& r) const {
+void NgramLayer::add(Tensor x, Address picked, const Batch& batch, const ModelMemory& memory,
+                     Recorder& r) const {
     const auto scope = r.scope();
     const Numbers& n = numbers_;
-    const RecurrentMemory &tokens = memory.recurrent[place_], &inputs = memory.recurrent[place_ + 1];
-    const auto [key, value] = r.multiply_all({&key_, &value_}, embed(batch, tokens, r));
+    const RecurrentMemory& inputs = memory.recurrent[place_ + 1];
+    const auto [key, value] = r.multiply_all({&key_, &value_}, embed(batch, picked, r));
     const Tensor normed_key = stream_norms(key, key_norm_, n.streams, n.epsilon, r);
     const Tensor query = stream_norms(x, query_norm_, n.streams, n.epsilon, r);
     const Tensor gated = r.place(batch.rows, x.columns);

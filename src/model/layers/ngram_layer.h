@@ -35,14 +35,18 @@ public:
     std::array<RecurrentShape, 2> shapes() const;
     std::uint64_t bytes() const;  // read for one row
 
+    /// Which rows of the table the step looks up, known by its tokens alone: asked for before the first layer
+    /// computes, so that what is not in memory is read meanwhile. The last tokens move on in this pass.
+    /// @return uint [rows, heads]
+    Address pick(const Batch& batch, const ModelMemory& memory, Recorder& r) const;
     /// x += the layer of x, [rows, streams * width]. Chains move on in this pass; of drafts the inputs are
     /// kept.
-    void add(Tensor x, const Batch& batch, const ModelMemory& memory, Recorder& r) const;
+    void add(Tensor x, Address picked, const Batch& batch, const ModelMemory& memory, Recorder& r) const;
     void commit(const CommitBatch& batch, const ModelMemory& memory, Recorder& r) const;
 
 private:
     Status load_table(Weights& weights, const std::string& module);
-    Tensor embed(const Batch& batch, const RecurrentMemory& tokens, Recorder& r) const;
+    Tensor embed(const Batch& batch, Address picked, Recorder& r) const;
 
     Numbers numbers_;
     std::uint32_t place_ = 0;

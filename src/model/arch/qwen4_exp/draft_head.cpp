@@ -40,7 +40,8 @@ Tensor DraftHead::forward(const Batch& batch, const Streams& before, Address str
     const Tensor each = r.multiply(of_stream_, {before_it.address, stream_rows, n.width()});
     const Tensor x{each.address, batch.rows, n.wide()};
     add_to_streams(r.multiply(of_token_, token), x, r);
-    layer_.add(x, {rope(shared_.rope_frequencies, batch, r), shared_.rope_frequencies}, batch, memory, r);
+    layer_.add(x, Address{}, {rope(shared_.rope_frequencies, batch, r), shared_.rope_frequencies}, batch,
+               memory, r);
     r.copy_rows(x, Address{}, Address{}, batch.rows, streams);
     const Tensor wanted = r.place(batch.wanted, n.wide());
     r.copy_rows(x, batch.wanted_rows, Address{}, batch.wanted, wanted.address);

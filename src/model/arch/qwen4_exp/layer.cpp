@@ -36,9 +36,9 @@ std::uint64_t Layer::bytes() const {
            std::visit([](const auto& mixer) { return mixer.bytes(); }, mixer_) + experts_.bytes();
 }
 
-void Layer::add(Tensor x, const Angles& angles, const Batch& batch, const ModelMemory& memory,
+void Layer::add(Tensor x, Address picked, const Angles& angles, const Batch& batch, const ModelMemory& memory,
                 Recorder& r) const {
-    if (ngrams_) ngrams_->add(x, batch, memory, r);
+    if (ngrams_) ngrams_->add(x, picked, batch, memory, r);
     {
         const auto scope = r.scope();
         const auto reading = around_mixer_.read(x, r);

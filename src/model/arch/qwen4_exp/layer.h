@@ -35,8 +35,12 @@ public:
 
     std::uint64_t bytes() const;
 
-    /// x += the layer of x, [rows, streams * width].
-    void add(Tensor x, const Angles& angles, const Batch& batch, const ModelMemory& memory,
+    /// The rows of its table that the step looks up (NgramLayer::pick); null where it has none.
+    Address pick(const Batch& batch, const ModelMemory& memory, Recorder& r) const {
+        return ngrams_ ? ngrams_->pick(batch, memory, r) : Address{};
+    }
+    /// x += the layer of x, [rows, streams * width]. `picked`: by `pick`.
+    void add(Tensor x, Address picked, const Angles& angles, const Batch& batch, const ModelMemory& memory,
              Recorder& r) const;
     void commit(const CommitBatch& batch, const ModelMemory& memory, Recorder& r) const;
 
