@@ -35,7 +35,7 @@ function(kapitsa_cuda target folder)
         set(fatbin ${PROJECT_BINARY_DIR}/cuda/${name}.fatbin)
         add_custom_command(OUTPUT ${fatbin}
             COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/cuda
-            COMMAND ${KAPITSA_NVCC} -std=c++17 -fmad=false -I${PROJECT_SOURCE_DIR}/src ${code} --fatbin
+            COMMAND ${KAPITSA_NVCC} --threads 0 --compress-mode=size -std=c++17 -fmad=false -I${PROJECT_SOURCE_DIR}/src ${code} --fatbin
                 -MD -MF ${fatbin}.d -MT ${fatbin} -o ${fatbin} ${source}
             DEPENDS ${source} DEPFILE ${fatbin}.d
             COMMENT "nvcc ${name}.cu" VERBATIM)

@@ -8,7 +8,7 @@
 
 namespace kapitsa {
 
-constexpr uint most_experts = 1024;  // of a layer
+constexpr uint experts_at_most = 1024;  // of a layer
 
 /// Chooses experts for each row and weighs them. Of equal ones the one of the lowest number is better; NaN is
 /// worst.
@@ -62,7 +62,7 @@ GRID(CombineExperts, args.rows, parts_of(args.columns, 256), 1, 256)
 #ifdef KERNEL_BODIES
 
 struct RouteScratch {
-    float scores[most_experts], values[most_experts], of_groups[most_experts];
+    float scores[experts_at_most], values[experts_at_most], of_groups[experts_at_most];
 };
 
 /// The place of the largest value, the first of equal ones; `count` if all are absent, which is NaN.
