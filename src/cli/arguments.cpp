@@ -144,7 +144,11 @@ void Arguments::real(const char* names, std::optional<double>& into, double leas
 }
 
 void Arguments::words(const char* placeholder, std::optional<std::string>& into, const char* purpose) {
-    words_ = Words{placeholder, purpose, &into};
+    words_ = Words{placeholder, purpose, &into, nullptr};
+}
+
+void Arguments::each_word(const char* placeholder, std::vector<std::string>& into, const char* purpose) {
+    words_ = Words{placeholder, purpose, nullptr, &into};
 }
 
 const Arguments::Option* Arguments::find(std::string_view name) const {
@@ -171,6 +175,10 @@ Status Arguments::take_option(const Option& option, std::string_view name,
 
 Status Arguments::take_word(std::string_view word) {
     if (!words_) return refuse(in_quotes(word) + " is no option, and " + command_ + " takes nothing else");
+    if (words_->each) {
+        words_->each->emplace_back(word);
+        return Done{};
+    }
     std::optional<std::string>& into = *words_->into;
     into = into ? *into + " " + std::string(word) : std::string(word);
     return Done{};

@@ -44,6 +44,8 @@ public:
               const char* standard);
     /// Words without an option in front; several are joined by spaces.
     void words(const char* placeholder, std::optional<std::string>& into, const char* purpose);
+    /// The same, each for itself.
+    void each_word(const char* placeholder, std::vector<std::string>& into, const char* purpose);
 
     enum class Wanted { run, help };
     /// Fault::invalid_input with a sentence for people. A word that is not UTF-8 is refused, whatever it is
@@ -63,7 +65,8 @@ private:
     };
     struct Words {
         std::string placeholder, purpose;
-        std::optional<std::string>* into;
+        std::optional<std::string>* into;  // null: `each`
+        std::vector<std::string>* each;
     };
 
     const Option* find(std::string_view name) const;

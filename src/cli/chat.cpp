@@ -202,8 +202,9 @@ bool obeys(const std::string& line, Session& session) {
     return true;
 }
 
-Status converse(Session& session, const std::string& model) {
-    print(model + " is here. /help shows what can be done, Ctrl-D leaves.\n");
+Status converse(Session& session, const LoadedModel& model) {
+    print(model.service->name() + " is here. /help shows what can be done, Ctrl-D leaves.\n");
+    if (!model.told_of_tower.empty()) print(printable(model.told_of_tower) + "\n");
     LineEditor editor(history_file());
     bool once = false;  // Ctrl-C has stopped an answer or met an empty line, and nothing was typed since
     for (;;) {
@@ -240,7 +241,9 @@ Status run(const Options& options) {
     Session session(*model.service, options, interactive);
     for (MessageImage& image : images) TRY(session.show(std::move(image)));
     TRY(Interrupts::watch());
-    if (interactive) return converse(session, model.service->name());
+    if (interactive) return converse(session, model);
+    if (!options.images.empty() && !model.told_of_tower.empty())
+        std::fprintf(stderr, "%s\n", printable(model.told_of_tower).c_str());
     const Status asked = session.ask(question);
     if (Interrupts::came()) return fail(Fault::cancelled, "interrupted");
     return asked;
@@ -251,6 +254,7 @@ Action setup(Arguments& arguments) {
     arguments.words("WORDS", options->prompt,
                     "What to ask. Text from a pipe is put behind it; without either a conversation begins");
     declare_load_options(arguments, options->load);
+    declare_tower_option(arguments, options->load);
     arguments.text("--system", options->system, "TEXT", "What the model is told before all else");
     arguments.texts("--image", options->images, "FILE",
                     "A PNG, JPEG or WebP that the question is about; may be given several times");
@@ -274,6 +278,7 @@ extern const Command chat{
     "  kapitsa chat \"Write a function that counts the vowels in a string\"\n"
     "  cat vowels.py | kapitsa chat \"Explain this:\"  the words, an empty line, the text\n"
     "  kapitsa chat -m MODEL --image photo.jpg \"What is in this picture?\"\n"
+    "  kapitsa chat -m MODEL.gguf --mmproj mmproj-MODEL.gguf --image photo.jpg \"And in this one?\"\n"
     "  git diff | kapitsa chat --system \"Write a commit message\"\n"
     "  kapitsa chat --temperature 0 --max-tokens 64 \"Good morning!\"\n",
     setup};

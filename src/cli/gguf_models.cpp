@@ -12,20 +12,30 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_vision_tower(const fs::path& file) {
-    return file.filename().string().find("mmproj") != std::string::npos;
+    std::string name = file.filename().string();
+    for (char& c : name)
+        if (c >= 'A' && c <= 'Z') c = char(c - 'A' + 'a');
+    return name.find("mmproj") != std::string::npos;
 }
 
-/// The files *.gguf of a folder, in order; links to nothing among them, so that it can be said.
+/// The files *.gguf and *.mmproj of a folder that begin a model or a tower, in order; links to nothing among
+/// them, so that it can be said.
 std::vector<fs::path> gguf_files(const fs::path& folder) {
     std::vector<fs::path> files;
     std::error_code failed;
-    for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed))
-        if (entry->path().extension() == ".gguf") files.push_back(entry->path());
+    for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end;
+         entry.increment(failed)) {
+        const std::string path = entry->path().string(), extension = entry->path().extension().string();
+        if ((extension == ".gguf" || extension == ".mmproj") && gguf_parts(path).front() == path)
+            files.push_back(entry->path());
+    }
     std::ranges::sort(files);
     return files;
 }
 
-std::uint64_t bytes_of(const std::string& file) {
+}  // namespace
+
+std::uint64_t gguf_bytes(const std::string& file) {
     std::uint64_t bytes = 0;
     for (const std::string& part : gguf_parts(file)) {
         std::error_code unknown;
@@ -33,8 +43,6 @@ std::uint64_t bytes_of(const std::string& file) {
     }
     return bytes;
 }
-
-}  // namespace
 
 std::string gguf_name(const std::string& path) {
     std::string name = fs::path(path).filename().string();
@@ -46,10 +54,8 @@ std::string gguf_name(const std::string& path) {
 
 std::vector<std::string> gguf_models_in(const std::string& folder) {
     std::vector<std::string> models;
-    for (const fs::path& file : gguf_files(folder)) {
-        const bool is_first = gguf_parts(file.string()).front() == file.string();
-        if (!is_vision_tower(file) && is_first) models.push_back(file.string());
-    }
+    for (const fs::path& file : gguf_files(folder))
+        if (!is_vision_tower(file)) models.push_back(file.string());
     return models;
 }
 
@@ -72,7 +78,7 @@ std::optional<ModelFolder> gguf_model(const std::string& path) {
         if (!fs::is_regular_file(path, failed) || !is_gguf(path)) return std::nullopt;
         name = gguf_name(path);
     }
-    return ModelFolder{.name = name, .path = file, .built_in = false, .weight_bytes = bytes_of(file)};
+    return ModelFolder{.name = name, .path = file, .built_in = false, .weight_bytes = gguf_bytes(file)};
 }
 
 }  // namespace kapitsa

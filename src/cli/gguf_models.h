@@ -17,7 +17,10 @@ std::optional<ModelFolder> gguf_model(const std::string& path);
 /// The models of a folder: of each the file to open, by name. Vision towers are none.
 std::vector<std::string> gguf_models_in(const std::string& folder);
 
-/// The vision towers (mmproj*.gguf) beside a model.
+/// What the file and the other parts of the same model take on the disk.
+std::uint64_t gguf_bytes(const std::string& file);
+
+/// The vision towers beside a model: *mmproj*.gguf and *.mmproj.
 std::vector<std::string> vision_towers_beside(const std::string& file);
 
 /// "some-model" of "/models/some-model-00001-of-00003.gguf".

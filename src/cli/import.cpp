@@ -10,9 +10,12 @@
 #include "cli/load.h"
 #include "cli/ollama.h"
 #include "cli/output.h"
+#include "cli/speaker.h"
 #include "cli/store.h"
+#include "cli/towers.h"
 #include "formats/gguf_checkpoint.h"
 #include "model/gguf_dialect.h"
+#include "model/gguf_tower.h"
 #include "model/load.h"
 #include "text/tokenizer.h"
 
@@ -22,29 +25,33 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Options {
-    std::optional<std::string> path;
-    std::string name;
+    std::vector<std::string> paths;  // of the model, and of its vision tower
+    std::string name, mmproj;
     bool copy = false;
 };
 
 struct Source {
     std::string file, name;
+    std::vector<std::string> towers;  // that may be its own
 };
 
 /// The GGUF file that a path leads to, and what to call it.
 Result<Source> find_source(const std::string& path) {
     if (names_ollama_model(path)) {
         const OllamaModel model = TRY(find_ollama_model(path));
-        return Source{model.blob, model.name};
+        std::vector<std::string> towers;
+        if (!model.tower.empty()) towers.push_back(model.tower);
+        return Source{model.blob, model.name, towers};
     }
     std::error_code failed;
     if (!fs::exists(path, failed))
         return fail(Fault::invalid_input,
                     path + (failed ? " cannot be looked at (" + failed.message() + ")" : " is not there") +
                         ": kapitsa import takes a GGUF file, a folder with one, or ollama:NAME");
-    if (!fs::is_directory(path, failed)) return Source{path, gguf_name(path)};
+    if (!fs::is_directory(path, failed)) return Source{path, gguf_name(path), vision_towers_beside(path)};
     const auto models = gguf_models_in(path);
-    if (models.size() == 1) return Source{models.front(), gguf_name(models.front())};
+    if (models.size() == 1)
+        return Source{models.front(), gguf_name(models.front()), vision_towers_beside(models.front())};
     if (models.empty()) return fail(Fault::invalid_input, path + " has no GGUF file");
     std::string names;
     for (const std::string& model : models) names += "\n  " + model;
@@ -99,33 +106,81 @@ std::string report(const Checkpoint& checkpoint, const ModelCost& cost) {
     return text;
 }
 
+/// The model's vision tower, if there is one that it can be shown images by, and what is said of it.
+struct Tower {
+    std::string path, report;
+};
+
+/// Makes it a part of the model, and looks at it as loading would.
+Result<Tower> take_tower(Checkpoint& model, TowerChoice choice) {
+    Tower tower;
+    tower.path = choice.tower->path;
+    tower.report = fmt::format(
+        "  images: shown by {}, {}, {:.1f} MB{}\n", tower.path, type_shares(*choice.tower),
+        double(choice.tower->weight_bytes()) / 1e6,
+        choice.fitting > 1 ? fmt::format(" ({} would fit: --mmproj names another)", choice.fitting) : "");
+    TRY(add_tower(model, std::move(*choice.tower)));
+    const auto weighed = weigh_model(model);
+    if (!weighed) return fail(Error(weighed.error()).because(tower.path));
+    return tower;
+}
+
+/// A tower that is named must fit; one that lies there is left where it does not.
+Result<Tower> find_tower(Checkpoint& model, const Source& source, const std::string& wanted) {
+    TowerChoice choice =
+        wanted.empty() ? choose_tower(model, source.towers) : TRY(choose_tower(model, wanted));
+    std::string refused = choice.refused;
+    if (choice.tower) {
+        auto tower = take_tower(model, std::move(choice));
+        if (tower || !wanted.empty()) return tower;
+        refused = tower.error().message;
+    }
+    return Tower{"", refused.empty() ? "" : "  images: not shown any: " + refused + "\n"};
+}
+
+Result<std::string> wanted_tower(const Options& options) {
+    if (options.paths.empty() || options.paths.size() > 2)
+        return fail(
+            Fault::invalid_input,
+            "kapitsa import needs a GGUF file, a folder with one, or ollama:NAME, and takes a vision tower "
+            "(mmproj) behind it; names with blanks stand in quotes");
+    if (options.paths.size() == 2 && !options.mmproj.empty())
+        return fail(Fault::invalid_input, "--mmproj " + options.mmproj + " and " + options.paths[1] +
+                                              " are two vision towers: give one of them");
+    return options.paths.size() == 2 ? options.paths[1] : options.mmproj;
+}
+
 Status import_model(const Options& options) {
-    if (!options.path)
-        return fail(Fault::invalid_input,
-                    "kapitsa import needs a GGUF file, a folder with one, or ollama:NAME");
-    const Source source = TRY(find_source(*options.path));
-    const auto opened = open_model(source.file);
+    const std::string wanted = TRY(wanted_tower(options));
+    const Source source = TRY(find_source(options.paths[0]));
+    auto opened = open_model(source.file);
     if (!opened) return fail(explained(opened.error(), source.file));
-    const Checkpoint& checkpoint = *opened;
+    Checkpoint& checkpoint = *opened;
     if (!checkpoint.gguf)
         return fail(Fault::invalid_input, source.file + " is a model folder; -m takes it as it is");
     const auto cost = check(checkpoint);
     if (!cost) return fail(explained(cost.error(), source.file));
+    std::string said = report(checkpoint, *cost);
+    const Tower tower = TRY(find_tower(checkpoint, source, wanted));
     const std::string name = options.name.empty() ? store_name(source.name) : options.name;
-    const Kept kept = TRY(keep_model(gguf_parts(source.file), name, options.copy));
+    const auto tower_parts = tower.path.empty() ? std::vector<std::string>() : gguf_parts(tower.path);
+    const Kept kept = TRY(keep_model(gguf_parts(source.file), tower_parts, name, options.copy));
     print(fmt::format("{} is here ({}{})\n", name, kept_text(kept),
                       kept == Kept::referenced ? ": it stays where it is, and must" : "") +
-          report(checkpoint, *cost));
-    for (const std::string& tower : vision_towers_beside(source.file))
-        print("  " + tower + " beside it sees images, which is not used yet\n");
+          said + printable(tower.report));
     print("kapitsa chat -m " + name + " asks it\n");
     return Done{};
 }
 
 Action setup_import(Arguments& arguments) {
     const auto options = std::make_shared<Options>();
-    arguments.words("PATH", options->path, "A GGUF file, a folder that holds one, or ollama:NAME[:TAG]");
+    arguments.each_word(
+        "PATH [MMPROJ]", options->paths,
+        "A GGUF file, a folder that holds one, or ollama:NAME[:TAG]; and its vision tower, if "
+        "that lies elsewhere");
     arguments.text("--name", options->name, "NAME", "What to call it", "as the file is called");
+    arguments.text("--mmproj", options->mmproj, "FILE", "Its vision tower; off: none",
+                   "a file *mmproj*.gguf or *.mmproj beside it that fits");
     arguments.flag("--copy", options->copy, "Copies the file, so that the original may go");
     return [options] { return import_model(*options); };
 }
@@ -146,20 +201,26 @@ Action setup_rm(Arguments& arguments) {
 extern const Command import_command{
     "import", "Makes a GGUF file known by a name",
     "The file is checked, then linked into the models folder and not copied; on another file system it is\n"
-    "referred to. Of a file in parts (NAME-00001-of-00003.gguf) any part will do.\n"
+    "referred to. Of a file in parts (NAME-00001-of-00003.gguf) any part will do. A vision tower (mmproj) "
+    "that\n"
+    "lies beside it and fits comes along; of several, the one nearest to the model by its name and its "
+    "types.\n"
     "\n"
     "Examples:\n"
     "  kapitsa import ~/Downloads/model-Q8_0.gguf\n"
     "  kapitsa import ~/.lmstudio/models/somebody/some-model --name clever\n"
+    "  kapitsa import ~/Downloads/model-Q8_0.gguf ~/Downloads/mmproj-BF16.gguf\n"
     "  kapitsa import ollama:some-model:4b\n"
     "  kapitsa chat -m ~/Downloads/model-Q8_0.gguf     without importing it\n",
     setup_import};
 
-extern const Command rm{"rm", "Removes an imported model",
-                        "What was linked or referred to stays where it came from; what was copied is gone.\n"
-                        "\n"
-                        "Examples:\n"
-                        "  kapitsa rm clever\n",
-                        setup_rm};
+extern const Command rm{
+    "rm", "Removes an imported model",
+    "What was linked or referred to stays where it came from; what was copied is gone. A vision\n"
+    "tower that came along goes, too.\n"
+    "\n"
+    "Examples:\n"
+    "  kapitsa rm clever\n",
+    setup_rm};
 
 }  // namespace kapitsa

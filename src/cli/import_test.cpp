@@ -164,6 +164,7 @@ TEST_F(Import, OllamasManifestsLeadToTheirBlob) {
     const fs::path manifest = root / "manifests/registry.ollama.ai/library/clever/4b";
     write(manifest, R"({"schemaVersion": 2, "layers": [
         {"mediaType": "application/vnd.ollama.image.license", "digest": "sha256:aa"},
+        {"mediaType": "application/vnd.ollama.image.projector", "digest": "sha256:4567"},
         {"mediaType": "application/vnd.ollama.image.model", "digest": "sha256:0123abcd"}]})");
     fs::create_directories(root / "blobs");
     model().write((root / "blobs/sha256-0123abcd").string());
@@ -172,6 +173,7 @@ TEST_F(Import, OllamasManifestsLeadToTheirBlob) {
         ASSERT_TRUE(found) << found.error().message;
         EXPECT_EQ(found->name, "clever-4b");
         EXPECT_EQ(found->blob, (root / "blobs/sha256-0123abcd").string());
+        EXPECT_EQ(found->tower, (root / "blobs/sha256-4567").string());
     }
     ASSERT_EQ(run({"import", "ollama:clever:4b"}), 0);
     EXPECT_TRUE(find_model("clever-4b"));

@@ -3,8 +3,12 @@
 #include <cstdio>
 
 #include "cli/command.h"
+#include "cli/gguf_models.h"
 #include "cli/models.h"
 #include "cli/speaker.h"
+#include "cli/towers.h"
+#include "formats/gguf_checkpoint.h"
+#include "model/gguf_dialect.h"
 
 namespace kapitsa {
 namespace {
@@ -16,6 +20,15 @@ std::string on_one_line(const std::string& name) {
     return text;
 }
 
+/// What a GGUF model takes with the vision tower that it would be shown images by.
+std::uint64_t bytes_of(const ModelFolder& model) {
+    if (vision_towers_beside(model.path).empty() || !is_gguf(model.path)) return model.weight_bytes;
+    const auto opened = open_model(model.path);
+    if (!opened) return model.weight_bytes;
+    const auto choice = choose_tower(*opened, std::string());
+    return model.weight_bytes + (choice && choice->tower ? gguf_bytes(choice->tower->path) : 0);
+}
+
 Status run() {
     const auto models = all_models();
     std::size_t width = 4;
@@ -24,7 +37,7 @@ Status run() {
     for (const auto& model : models) {
         const std::string lost = lost_file(model);
         char size[32];
-        std::snprintf(size, sizeof size, "%.1f MB", static_cast<double>(model.weight_bytes) / 1e6);
+        std::snprintf(size, sizeof size, "%.1f MB", static_cast<double>(bytes_of(model)) / 1e6);
         std::printf("%-*s  %9s  %s%s\n", static_cast<int>(width), on_one_line(model.name).c_str(),
                     lost.empty() ? size : "lost", on_one_line(model.path).c_str(),
                     model.built_in ? " (built in)"

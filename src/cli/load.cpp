@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "cli/models.h"
+#include "cli/towers.h"
 #include "engine/engine.h"
 #include "model/gguf_dialect.h"
 #include "model/load.h"
@@ -17,13 +18,19 @@ constexpr std::uint64_t context_least = 64, context_most = 1u << 20, threads_mos
 Result<LoadedModel> load_folder(const ModelFolder& folder, const LoadOptions& options) {
     LoadedModel loaded;
     loaded.checkpoint = std::make_unique<Checkpoint>(TRY(open_model(folder.path)));
+    loaded.told_of_tower = TRY(give_tower(*loaded.checkpoint, options.mmproj));
     RunnerOptions wanted;
     if (options.context > 0) wanted.context = static_cast<std::uint32_t>(options.context);
     wanted.sequences = static_cast<std::uint32_t>(options.parallel);
     wanted.threads = wanted_threads(options.threads);
     wanted.expert_bytes = options.expert_bytes;
     if (!options.backend.empty()) wanted.backend = options.backend;
-    auto engine = Engine::start(TRY(load_runner(*loaded.checkpoint, wanted)));
+    auto runner = TRY(load_runner(*loaded.checkpoint, wanted));
+    const bool sees = runner->info().picture_patches > 0;
+    if (!sees && !options.mmproj.empty() && options.mmproj != no_tower)
+        return fail(Fault::unsupported, options.mmproj + ": " + runner->info().blind_because);
+    if (!sees) loaded.told_of_tower.clear();
+    auto engine = Engine::start(std::move(runner));
     loaded.service = TRY(ModelService::make(*loaded.checkpoint, std::move(engine), folder.name));
     return loaded;
 }
@@ -51,6 +58,12 @@ void declare_load_options(Arguments& arguments, LoadOptions& options) {
     arguments.text("--backend", options.backend, "NAME",
                    "What computes: cpu, cuda (an NVIDIA GPU), or emulator (the GPU's kernels on the CPU, very slow)",
                    "KAPITSA_BACKEND, else cpu");
+}
+
+void declare_tower_option(Arguments& arguments, LoadOptions& options) {
+    arguments.text("--mmproj", options.mmproj, "FILE",
+                   "The vision tower of a GGUF model, by which it is shown images; off: none",
+                   "a file *mmproj*.gguf or *.mmproj beside the model that fits");
 }
 
 std::uint32_t wanted_threads(std::uint64_t threads) {

@@ -21,13 +21,17 @@ struct LoadOptions {
     std::string backend;                        // empty: default_backend()
     std::optional<std::uint64_t> expert_bytes;  // as RunnerOptions has it
     std::uint64_t parallel = 1;                 // sequences at once
+    std::string mmproj;                         // as choose_tower takes it (towers.h)
 };
 
 void declare_load_options(Arguments& arguments, LoadOptions& options);
+/// What commands take beside them that show images to the model.
+void declare_tower_option(Arguments& arguments, LoadOptions& options);
 
 struct LoadedModel {
     std::unique_ptr<Checkpoint> checkpoint;  // outlives the service: weights are used where they are mapped
     std::unique_ptr<ModelService> service;
+    std::string told_of_tower;  // by which file a GGUF model is shown images; "" if by none
 };
 
 /// Errors name the folder.

@@ -15,7 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view scheme = "ollama:";
-constexpr std::string_view model_layer = "application/vnd.ollama.image.model";
+constexpr std::string_view model_layer = "application/vnd.ollama.image.model",
+                           tower_layer = "application/vnd.ollama.image.projector";
 constexpr JsonLimits manifest_limits = {.bytes = 1u << 20, .depth = 8, .members = 256};
 
 fs::path models_root() {
@@ -52,22 +53,26 @@ Result<fs::path> manifest_of(std::string_view name) {
     return models_root() / "manifests/registry.ollama.ai" / owner / name / tag;
 }
 
-Result<std::string> digest_in(const fs::path& manifest) {
-    const auto json =
-        parse_json(TRY(read_text_file(manifest.string(), manifest_limits.bytes)), manifest_limits);
+/// The digest of the first layer of a kind; "" if there is none.
+std::string digest_of(const Json& manifest, std::string_view kind) {
+    const auto layers = manifest.find("layers");
+    if (!manifest.is_object() || layers == manifest.end() || !layers->is_array()) return "";
+    for (const Json& layer : *layers) {
+        const auto text = [&](const char* key) {
+            const auto found = layer.is_object() ? layer.find(key) : layer.end();
+            return found != layer.end() && found->is_string() ? found->get<std::string>() : "";
+        };
+        if (text("mediaType") != kind) continue;
+        std::string digest = text("digest");
+        if (digest.starts_with("sha256:") && is_plain(digest.substr(7))) return digest.substr(7);
+    }
+    return "";
+}
+
+Result<Json> read_manifest(const fs::path& manifest) {
+    auto json = parse_json(TRY(read_text_file(manifest.string(), manifest_limits.bytes)), manifest_limits);
     if (!json) return fail(Error(json.error()).because(manifest.string()));
-    const auto layers = json->find("layers");
-    if (json->is_object() && layers != json->end() && layers->is_array())
-        for (const Json& layer : *layers) {
-            const auto text = [&](const char* key) {
-                const auto found = layer.is_object() ? layer.find(key) : layer.end();
-                return found != layer.end() && found->is_string() ? found->get<std::string>() : "";
-            };
-            if (text("mediaType") != model_layer) continue;
-            std::string digest = text("digest");
-            if (digest.starts_with("sha256:") && is_plain(digest.substr(7))) return digest;
-        }
-    return fail(Fault::corrupt_file, manifest.string() + " is no manifest of Ollama: no layer is a model");
+    return json;
 }
 
 }  // namespace
@@ -84,7 +89,11 @@ Result<OllamaModel> find_ollama_model(const std::string& wanted) {
         return fail(Fault::invalid_input, "Ollama has no model " + in_quotes(wanted.substr(scheme.size())) +
                                               " here (there is no " + manifest.string() +
                                               "): ollama list shows what it has");
-    const std::string digest = TRY(digest_in(manifest));
+    const Json layers = TRY(read_manifest(manifest));
+    const std::string digest = digest_of(layers, model_layer), tower = digest_of(layers, tower_layer);
+    if (digest.empty())
+        return fail(Fault::corrupt_file,
+                    manifest.string() + " is no manifest of Ollama: no layer is a model");
     fs::path root = models_root();
     if (!is_name)
         for (fs::path above = fs::absolute(manifest); above.has_relative_path(); above = above.parent_path())
@@ -92,7 +101,8 @@ Result<OllamaModel> find_ollama_model(const std::string& wanted) {
     OllamaModel model;
     model.name = manifest.parent_path().filename().string();
     if (manifest.filename() != "latest") model.name += "-" + manifest.filename().string();
-    model.blob = (root / "blobs" / ("sha256-" + digest.substr(7))).string();
+    model.blob = (root / "blobs" / ("sha256-" + digest)).string();
+    if (!tower.empty()) model.tower = (root / "blobs" / ("sha256-" + tower)).string();
     return model;
 }
 

@@ -9,6 +9,7 @@ namespace kapitsa {
 
 struct OllamaModel {
     std::string name, blob;  // "qwen3.5-4b", and the path of its GGUF file
+    std::string tower;       // that of its vision tower; "" if it has none of its own
 };
 
 /// "ollama:NAME[:TAG]", or the path of a manifest. The tag is "latest" where it is left out. Blobs are looked

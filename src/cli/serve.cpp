@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/load.h"
 #include "cli/output.h"
+#include "cli/speaker.h"
 #include "server/server.h"
 
 namespace kapitsa {
@@ -91,6 +92,7 @@ Status run(const Options& options) {
     const auto& info = model.service->info();
     std::printf("kapitsa serves %s on %s (context %u, %u at once); Ctrl-C stops it\n",
                 model.service->name().c_str(), server->url().c_str(), info.context, info.sequences);
+    if (!model.told_of_tower.empty()) std::printf("%s\n", printable(model.told_of_tower).c_str());
     TRY(flush_output());
     StopSignals::wait();
     server->stop();
@@ -101,6 +103,7 @@ Action setup(Arguments& arguments) {
     const auto options = std::make_shared<Options>();
     options->load.parallel = 8;
     declare_load_options(arguments, options->load);
+    declare_tower_option(arguments, options->load);
     arguments.number("--parallel", options->load.parallel, 1, 256, "Requests that are answered at once");
     arguments.text("--host", options->host, "ADDRESS",
                    "Where to listen; beyond this machine only with a key, such as $KAPITSA_API_KEY");
@@ -124,6 +127,7 @@ extern const Command serve{
     "Examples:\n"
     "  kapitsa serve                         the built-in model on http://127.0.0.1:8000\n"
     "  kapitsa serve -m ~/models/some-model --ctx 8192 --parallel 4\n"
+    "  kapitsa serve -m some-model-Q8_0.gguf --mmproj mmproj-some-model-BF16.gguf\n"
     "  KAPITSA_API_KEY=secret kapitsa serve --host 0.0.0.0\n"
     "\n"
     "Then, from another terminal:\n"

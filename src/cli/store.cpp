@@ -15,8 +15,10 @@
 #include "base/terminal.h"
 #include "cli/gguf_models.h"
 #include "cli/models.h"
+#include "formats/config_reader.h"
 #include "formats/gguf_checkpoint.h"
 #include "formats/in_quotes.h"
+#include "formats/regular_file.h"
 
 namespace kapitsa {
 namespace {
@@ -125,8 +127,12 @@ Result<Kept> keep_file(const fs::path& from, const fs::path& to, Copy* copy) {
     return Kept::referenced;
 }
 
-Status write_note(const fs::path& folder, const std::vector<fs::path>& from, Kept kept) {
-    Json note = {{"kept", kept_text(kept)}, {"from", Json::array()}};
+/// What the parts of a model's tower are called.
+std::string tower_name(const std::string& name) { return "mmproj-" + name; }
+
+Status write_note(const fs::path& folder, const std::vector<fs::path>& from, std::size_t tower_parts,
+                  Kept kept) {
+    Json note = {{"kept", kept_text(kept)}, {"from", Json::array()}, {"tower_parts", tower_parts}};
     for (const fs::path& path : from) note["from"].push_back(path.string());
     std::ofstream file(folder / note_name);
     file << dump_json(note) << '\n';
@@ -135,6 +141,19 @@ Status write_note(const fs::path& folder, const std::vector<fs::path>& from, Kep
     return fail(Fault::invalid_input, (folder / note_name).string() + " cannot be written (" +
                                           std::strerror(errno ? errno : EIO) +
                                           "): is there room, and may you write there?");
+}
+
+/// The parts of the tower that was imported with the model; none where the note does not say so.
+std::vector<fs::path> imported_tower(const fs::path& folder) {
+    constexpr JsonLimits limits = {.bytes = 16u << 20, .depth = 8, .members = 1u << 16};
+    std::vector<fs::path> files;
+    const auto text = read_text_file((folder / note_name).string(), limits.bytes);
+    const auto note = text ? parse_json(*text, limits) : fail(text.error());
+    if (!note || !note->is_object()) return files;
+    const auto parts = ConfigReader(*note, note_name).number_or("tower_parts", 0, {0, 10'000});
+    for (std::size_t i = 0; parts && i < *parts; ++i)
+        files.push_back(folder / part_name(tower_name(folder.filename().string()), i, *parts));
+    return files;
 }
 
 Result<fs::path> place_of(const std::string& name) {
@@ -151,7 +170,8 @@ Result<fs::path> place_of(const std::string& name) {
 /// The note and the model's files, and the folder unless somebody has put more there.
 Status remove_import(const fs::path& folder) {
     std::error_code error;
-    std::vector<fs::path> made{folder / note_name};
+    std::vector<fs::path> made{folder / note_name};  // read before it goes
+    for (const fs::path& file : imported_tower(folder)) made.push_back(file);
     for (const std::string& file : gguf_models_in(folder.string()))
         for (const std::string& part : gguf_parts(file)) made.emplace_back(part);
     for (const fs::path& file : made) {
@@ -188,7 +208,8 @@ std::string store_name(std::string_view wanted) {
     return name;
 }
 
-Result<Kept> keep_model(const std::vector<std::string>& files, const std::string& name, bool copy) {
+Result<Kept> keep_model(const std::vector<std::string>& files, const std::vector<std::string>& tower,
+                        const std::string& name, bool copy) {
     const fs::path folder = TRY(place_of(name));
     if (name == built_in_name)
         return fail(Fault::invalid_input,
@@ -200,22 +221,30 @@ Result<Kept> keep_model(const std::vector<std::string>& files, const std::string
                                               " name, kapitsa rm " +
                                               name + " removes that one");
     Draft draft = TRY(Draft::make(folder));
+    struct File {
+        fs::path from;
+        std::string to;
+    };
+    std::vector<File> all;
+    for (std::size_t i = 0; i < files.size(); ++i)
+        all.push_back({files[i], part_name(name, i, files.size())});
+    for (std::size_t i = 0; i < tower.size(); ++i)
+        all.push_back({tower[i], part_name(tower_name(name), i, tower.size())});
     std::vector<fs::path> from;
     std::uint64_t bytes = 0;
-    for (const std::string& file : files) {
-        from.push_back(fs::canonical(file, error));
-        if (error) return refused(file, error);
+    for (const File& file : all) {
+        from.push_back(fs::canonical(file.from, error));
+        if (error) return refused(file.from.string(), error);
         bytes += fs::file_size(from.back(), error);
     }
     std::optional<Copy> copying;
     if (copy) copying.emplace(bytes);
     Kept kept = copy ? Kept::copied : Kept::linked;
-    for (std::size_t i = 0; i < from.size(); ++i) {
-        const fs::path to = draft.path() / part_name(name, i, from.size());
-        const Kept one = TRY(keep_file(from[i], to, copying ? &*copying : nullptr));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        const Kept one = TRY(keep_file(from[i], draft.path() / all[i].to, copying ? &*copying : nullptr));
         if (one == Kept::referenced) kept = one;
     }
-    TRY(write_note(draft.path(), from, kept));
+    TRY(write_note(draft.path(), from, tower.size(), kept));
     TRY(draft.finish());
     return kept;
 }

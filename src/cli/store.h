@@ -17,9 +17,11 @@ enum class Kept {
 };
 const char* kept_text(Kept kept);
 
-/// Keeps the files under `name`; all of them, or nothing. Fault::invalid_input when the name is taken or no
-/// name of a folder, and for what the file system refuses.
-Result<Kept> keep_model(const std::vector<std::string>& files, const std::string& name, bool copy);
+/// Keeps the parts of a model under `name`, and beside them those of its vision tower, if it has one; all of
+/// them, or nothing. Fault::invalid_input when the name is taken or no name of a folder, and for what the
+/// file system refuses.
+Result<Kept> keep_model(const std::vector<std::string>& files, const std::vector<std::string>& tower,
+                        const std::string& name, bool copy);
 
 /// Removes what keep_model made. Fault::invalid_input for another folder: that is for its owner to remove.
 Status remove_model(const std::string& name);

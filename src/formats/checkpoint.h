@@ -31,6 +31,7 @@ struct Checkpoint {
     std::string chat_template;      // chat_template.jinja, else the one in tokenizer_config, else ""
     std::vector<MappedFile> files;  // the weights; they outlive every TensorEntry below
     std::unordered_map<std::string, TensorEntry> tensors;
+    std::string blind_because;  // of a vision tower beside the model, why it is no part of it; "" if none
     std::shared_ptr<const Gguf> gguf;  // the metadata of the first file, where the files are GGUF; else null
 
     std::uint64_t weight_bytes() const;  // of all tensors

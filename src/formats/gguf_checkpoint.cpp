@@ -156,17 +156,39 @@ Status add_words(Checkpoint& checkpoint) {
     return Done{};
 }
 
-Status check_kind(const Checkpoint& checkpoint) {
+enum class Kind : std::uint8_t { model, tower };
+
+Status check_kind(const Checkpoint& checkpoint, Kind kind) {
     const std::string_view architecture = checkpoint.gguf->text("general.architecture");
     if (architecture.empty())
         return fail(Fault::corrupt_file, "metadata \"general.architecture\" is missing, or not a text");
-    if (architecture == "clip")
-        return fail(Fault::unsupported,
-                    "this is a vision tower (mmproj), no model of its own; it is not used yet, and the model "
-                    "that it belongs to answers text without it");
+    const bool is_tower = architecture == "clip";
+    if (is_tower && kind == Kind::model)
+        return fail(
+            Fault::unsupported,
+            "this is a vision tower (mmproj), no model of its own: name the model that it belongs to, "
+            "which finds it in its folder, or takes it by --mmproj");
+    if (!is_tower && kind == Kind::tower)
+        return fail(Fault::invalid_input,
+                    "this is no vision tower (mmproj): metadata "
+                    "\"general.architecture\" is " +
+                        in_quotes(architecture) + ", and a tower's is \"clip\"");
     if (checkpoint.tensors.empty())
         return fail(Fault::corrupt_file, "it holds no tensors: a vocabulary alone, or a first part");
     return Done{};
+}
+
+Result<Checkpoint> open_kind(const std::string& path, Kind kind) {
+    Checkpoint checkpoint;
+    checkpoint.path = path;
+    const auto paths = gguf_parts(path);
+    TRY(open_parts(checkpoint, paths));
+    const auto described = [&]() -> Status {
+        TRY(check_kind(checkpoint, kind));
+        return add_words(checkpoint);
+    }();
+    if (!described) return fail(Error(described.error()).because(paths[0]));
+    return checkpoint;
 }
 
 }  // namespace
@@ -186,17 +208,12 @@ std::vector<std::string> gguf_parts(const std::string& path) {
     return paths;
 }
 
-Result<Checkpoint> open_gguf(const std::string& path) {
-    Checkpoint checkpoint;
-    checkpoint.path = path;
-    const auto paths = gguf_parts(path);
-    TRY(open_parts(checkpoint, paths));
-    const auto described = [&]() -> Status {
-        TRY(check_kind(checkpoint));
-        return add_words(checkpoint);
-    }();
-    if (!described) return fail(Error(described.error()).because(paths[0]));
-    return checkpoint;
+Result<Checkpoint> open_gguf(const std::string& path) { return open_kind(path, Kind::model); }
+
+Result<Checkpoint> open_gguf_tower(const std::string& path) {
+    if (RegularFile::open(path) && !is_gguf(path))
+        return fail(Fault::invalid_input, path + " is no GGUF file: it does not begin with \"GGUF\"");
+    return open_kind(path, Kind::tower);
 }
 
 }  // namespace kapitsa

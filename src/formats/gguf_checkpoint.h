@@ -22,4 +22,7 @@ std::vector<std::string> gguf_parts(const std::string& path);
 /// Checkpoint has them. Fault::unsupported for a vision tower, which is no model of its own.
 Result<Checkpoint> open_gguf(const std::string& path);
 
+/// Opens a vision tower (mmproj), and nothing else, in the same way.
+Result<Checkpoint> open_gguf_tower(const std::string& path);
+
 }  // namespace kapitsa

@@ -101,11 +101,10 @@ BODY float block_value(BlockRow row, uint c) {
 template <class Block>
 struct BlocksForm {
     using Matrix = MultiplyBlocks;
-    enum : uint { span = Block::values == 1 ? 4 : 8 };  // divides every block
     static BODY void read(Args<Matrix> matrix, Matrix::Part part, uint output, uint column, Local<float> w) {
         const BlockRow row = block_row(part.blocks, part.scales, part.factors, matrix.row_bytes,
                                        matrix.scale_bytes, matrix.tile, output, matrix.columns);
-        UNROLL for (uint i = 0; i < span; ++i)
+        UNROLL for (uint i = 0; i < multiply_span; ++i)
             w[i] = column + i < matrix.columns ? block_value<Block>(row, column + i) : 0.0f;
     }
 };

@@ -48,24 +48,22 @@ GRID_OF_ANY(Scale, MultiplyAffine<Scale>, output_blocks(args), parts_of(args.row
 template <typename T>
 struct DenseForm {
     using Matrix = MultiplyDense<T>;
-    enum : uint { span = 4 };
     static BODY void read(Args<Matrix> matrix, typename Matrix::Part part, uint output, uint column,
                           Local<float> w) {
         const In<T> weight = part.weight + ulong(output) * matrix.columns + column;
-        UNROLL for (uint i = 0; i < span; ++i) w[i] = column + i < matrix.columns ? float(weight[i]) : 0.0f;
+        UNROLL for (uint i = 0; i < multiply_span; ++i) w[i] = column + i < matrix.columns ? float(weight[i]) : 0.0f;
     }
 };
 
 template <uint bits, typename Scale>
 struct AffineForm {
     using Matrix = MultiplyAffine<Scale>;
-    enum : uint { span = 8 };  // divides every group
     static BODY void read(Args<Matrix> matrix, typename Matrix::Part part, uint output, uint column,
                           Local<float> w) {
         const In<uint> words = part.codes + ulong(output) * (matrix.columns / 32 * bits);
         const ulong group = ulong(output) * (matrix.columns / matrix.group) + column / matrix.group;
         const float scale = float(part.scales[group]), bias = float(part.biases[group]);
-        UNROLL for (uint i = 0; i < span; ++i)
+        UNROLL for (uint i = 0; i < multiply_span; ++i)
             w[i] = fma(scale, float(affine_code(words, bits, column + i)), bias);
     }
 };

@@ -1,12 +1,12 @@
 // The matrix product of all weight formats, for devices with groups. A group makes four outputs of up to eight rows;
 // its simdgroups share the columns, and what they have is added up in their order. Each row's sums are taken in that
-// one order whatever the number of rows. A format says how a lane reads a few neighbouring columns:
+// one order whatever the number of rows, and whatever the format: equal weights give equal bits. A format says how a
+// lane reads eight neighbouring columns:
 //
 //     struct Form {
 //         using Matrix = ...;                  // the argument struct
-//         enum : uint { span = ... };          // columns that a lane takes at once
 //         static BODY void read(Args<Matrix> matrix, typename Matrix::Part part, uint output, uint column,
-//                               Local<float> w);     // w[span]; zero behind the last column
+//                               Local<float> w);     // w[multiply_span]; zero behind the last column
 //     };
 #pragma once
 
@@ -15,6 +15,7 @@
 namespace kapitsa {
 
 constexpr uint multiply_outputs = 4, multiply_rows_at_once = 8, multiply_simdgroups = 4;  // of a group
+constexpr uint multiply_span = 8;  // columns that a lane takes at once; every block of several values is a multiple
 
 #ifdef KERNEL_HOST
 /// The blocks of outputs of all parts.
@@ -37,7 +38,7 @@ struct MultiplyScratch {
 template <class Form, uint rows>
 BODY void multiply_tile(Args<typename Form::Matrix> matrix, typename Form::Matrix::Part part, uint first_output,
                         uint first_row, uint count, Position at, Shared<MultiplyScratch> scratch) {
-    constexpr uint span = Form::span;
+    constexpr uint span = multiply_span;
     float sums[multiply_outputs][rows];
     UNROLL for (uint o = 0; o < multiply_outputs; ++o) {
         UNROLL for (uint r = 0; r < rows; ++r) sums[o][r] = 0;

@@ -25,18 +25,6 @@ const GgufDialect* const dialects[] = {
 #undef GGUF_DIALECT
 };
 
-Result<const GgufDialect*> find_dialect(std::string_view architecture) {
-    std::string known;
-    for (const GgufDialect* dialect : dialects) {
-        if (std::ranges::find(dialect->architectures, architecture) != dialect->architectures.end())
-            return dialect;
-        for (const std::string_view name : dialect->architectures)
-            (known += known.empty() ? "" : ", ") += name;
-    }
-    return fail(Fault::unsupported, "metadata \"general.architecture\" is " + in_quotes(architecture) +
-                                        "; GGUF files are read of these architectures: " + known);
-}
-
 constexpr std::string_view module_ends[] = {".weight", ".bias", ".scale", ".input_scale"};
 
 /// The row for a tensor, and what of its name stays behind the row's.
@@ -84,14 +72,11 @@ Status reshape(TensorEntry& tensor, GgufShape shape) {
     return Done{};
 }
 
-std::string block_prefix(std::uint32_t block) { return "blk." + std::to_string(block) + "."; }
-
 /// A GGUF file with the names and settings of its architecture.
 Result<Checkpoint> open_translated(const std::string& path) {
     Checkpoint checkpoint = TRY(open_gguf(path));
     const auto translated = [&]() -> Status {
-        const GgufDialect* dialect = TRY(find_dialect(checkpoint.gguf->text("general.architecture")));
-        const auto settings = checkpoint.config;  // the translation reads it to its end
+        const GgufDialect* dialect = TRY(find_gguf_dialect(checkpoint.gguf->text("general.architecture")));
         GgufTranslation translation(checkpoint);
         checkpoint.config = std::make_shared<const Json>(TRY(dialect->translate(translation)));
         return Done{};
@@ -102,10 +87,23 @@ Result<Checkpoint> open_translated(const std::string& path) {
 
 }  // namespace
 
+Result<const GgufDialect*> find_gguf_dialect(std::string_view architecture) {
+    std::string known;
+    for (const GgufDialect* dialect : dialects) {
+        if (std::ranges::find(dialect->architectures, architecture) != dialect->architectures.end())
+            return dialect;
+        for (const std::string_view name : dialect->architectures)
+            (known += known.empty() ? "" : ", ") += name;
+    }
+    return fail(Fault::unsupported, "metadata \"general.architecture\" is " + in_quotes(architecture) +
+                                        "; GGUF files are read of these architectures: " + known);
+}
+
 GgufTranslation::GgufTranslation(Checkpoint& checkpoint)
     : checkpoint_(&checkpoint),
       architecture_(checkpoint.gguf->text("general.architecture")),
-      settings_(*checkpoint.config, "metadata") {}
+      metadata_(checkpoint.config),
+      settings_(*metadata_, "metadata") {}
 
 Result<std::vector<std::uint64_t>> GgufTranslation::shape(const std::string& tensor) const {
     const auto found = checkpoint_->tensors.find(tensor);
@@ -164,6 +162,14 @@ Json GgufTranslation::token(std::string_view name) const {
     return token && *token ? Json(**token) : Json(nullptr);
 }
 
+Json GgufTranslation::token_written(std::string_view text) const {
+    const GgufValue* tokens = checkpoint_->gguf->find("tokenizer.ggml.tokens");
+    if (!tokens || !tokens->is_list || tokens->type != GgufType::text) return nullptr;
+    const auto texts = texts_of(*tokens);
+    const auto found = std::ranges::find(texts, text);
+    return found == texts.end() ? Json(nullptr) : Json(found - texts.begin());
+}
+
 Status GgufTranslation::rename(std::span<const GgufName> names, const std::string& prefix) {
     std::vector<std::string> outside;
     for (const auto& [name, tensor] : checkpoint_->tensors)
@@ -174,7 +180,11 @@ Status GgufTranslation::rename(std::span<const GgufName> names, const std::strin
 
 Status GgufTranslation::rename_block(std::uint32_t block, std::span<const GgufName> names,
                                      const std::string& prefix) {
-    const std::string theirs = block_prefix(block);
+    return rename_under("blk." + std::to_string(block) + ".", names, prefix);
+}
+
+Status GgufTranslation::rename_under(const std::string& theirs, std::span<const GgufName> names,
+                                     const std::string& prefix) {
     std::vector<std::string> inside;
     for (const auto& [name, tensor] : checkpoint_->tensors)
         if (name.starts_with(theirs)) inside.push_back(name);
@@ -255,6 +265,11 @@ Status GgufTranslation::add_numbers(std::string_view name, const std::string& as
     entry.bytes = value->bytes;
     checkpoint_->tensors.insert_or_assign(as, std::move(entry));
     return Done{};
+}
+
+void GgufTranslation::describe(Json config, Json preprocessor) {
+    checkpoint_->config = std::make_shared<const Json>(std::move(config));
+    checkpoint_->preprocessor_config = std::make_shared<const Json>(std::move(preprocessor));
 }
 
 Result<Checkpoint> open_model(const std::string& path) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,6 +49,8 @@ public:
     Result<std::uint64_t> vocabulary() const;
     /// "eos" and its like, as config.json has them; null where there is none.
     Json token(std::string_view name) const;
+    /// The token of the vocabulary that is written so; null where there is none.
+    Json token_written(std::string_view text) const;
     /// A number of the architecture's own that files give once, or for each of `blocks`. Empty where absent.
     Result<std::vector<std::uint32_t>> by_block(std::string_view name, std::uint32_t blocks,
                                                 WholeRange range) const;
@@ -60,6 +63,9 @@ public:
     /// `prefix` + ours. What it does not know stays as it is, and will be found to be left over.
     Status rename(std::span<const GgufName> names, const std::string& prefix);
     Status rename_block(std::uint32_t block, std::span<const GgufName> names, const std::string& prefix);
+    /// The same for tensors whose names begin with `theirs`.
+    Status rename_under(const std::string& theirs, std::span<const GgufName> names,
+                        const std::string& prefix);
     /// Gives all tensors whose names begin so another beginning.
     Status rename_all(std::string_view theirs, const std::string& ours);
     /// Says a tensor once more under another name, where there is none of that name.
@@ -73,6 +79,9 @@ public:
     /// A list of whole numbers of 64 bits, of the architecture's own, as a tensor of I64.
     Status add_numbers(std::string_view name, const std::string& as);
 
+    /// What config.json and preprocessor_config.json say, in place of the settings.
+    void describe(Json config, Json preprocessor);
+
 private:
     Status move(const std::string& from, const std::string& to);
     Status rename_one(const std::string& from, std::string_view local, std::span<const GgufName> names,
@@ -80,6 +89,7 @@ private:
 
     Checkpoint* checkpoint_;
     std::string architecture_;
+    std::shared_ptr<const Json> metadata_;  // what the settings are read from
     ConfigReader settings_;
 };
 
@@ -87,7 +97,15 @@ struct GgufDialect {
     std::span<const std::string_view> architectures;  // what general.architecture calls them
     /// Renames the tensors. @return what config.json would say
     Result<Json> (*translate)(GgufTranslation& file);
+    /// Renames the tensors of a vision tower (mmproj), which is a file of its own, and says what the model's
+    /// folder would say of it: see GgufTranslation::describe. Refuses one that belongs to another model.
+    /// @param model its config.json
+    /// Null for a family that is not shown images.
+    Status (*translate_tower)(GgufTranslation& tower, const Json& model) = nullptr;
 };
+
+/// Fault::unsupported, with the list of what is supported, for an architecture that no dialect knows.
+Result<const GgufDialect*> find_gguf_dialect(std::string_view architecture);
 
 /// A model folder, or a GGUF file in the words of such a folder. Fault::unsupported, with the list of what is
 /// supported, for an architecture that no dialect knows.

@@ -37,7 +37,8 @@ struct ModelCost {
     std::uint32_t context = 0;         // the most tokens it was made for
 };
 
-/// Takes every tensor by its name and shape, as loading does, but makes no room to compute in.
+/// Takes every tensor by its name and shape, those of a vision tower among them, as loading does, but makes
+/// no room to compute in.
 Result<ModelCost> weigh_model(const Checkpoint& checkpoint);
 
 /// `checkpoint` must outlive the runner: weights are used where they are mapped.

@@ -21,6 +21,7 @@ Result<ModelCost> weigh_model(const Checkpoint& checkpoint) {
     const auto backend = TRY(open_backend("cpu", {.threads = 1}));
     Weights weights = TRY(Weights::of(checkpoint, *backend));
     const auto model = TRY(architecture->load(*checkpoint.config, weights));
+    TRY(model->load_tower(*checkpoint.config, weights));
     const ModelShape& shape = model->shape();
     ModelCost cost{.weight_bytes = checkpoint.weight_bytes(), .context = shape.context};
     for (const AttentionShape& layer : shape.attention)
@@ -60,6 +61,7 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::load(const Checkpoint& checkpo
                      .weight_bytes = weights.bytes(),
                      .decode_bytes = shape.decode_bytes};
     runner->info_.width = shape.width;
+    if (!checkpoint.blind_because.empty()) runner->info_.blind_because = checkpoint.blind_because;
     TRY(runner->load_tower(*checkpoint.config, weights, options.picture_patches));
     runner->info_.weight_bytes = weights.bytes();
     runner->taps_.layers = std::move(taps);

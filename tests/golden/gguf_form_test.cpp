@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
 #include "golden/gguf_files.h"
 #include "golden/model_case.h"
 #include "model/gguf_dialect.h"
@@ -22,6 +23,7 @@ constexpr const char* source = "qwen3_5-dense";
 void write_tiled_folder(const std::string& golden, const std::string& folder) {
     Json config = read_golden_json(golden + "/config.json");
     const HeadOrder order(config);
+    CHECK(order.shows());
     CheckpointWriter writer;
     for (auto& [name, tensor] : tensors_of(golden)) {
         order.tile(name, tensor);
@@ -118,7 +120,7 @@ TEST(GgufForm, WhatIsMissingOrWrongIsNamed) {
               changed([](GgufWriter& w) { w.floats("blk.0.extra.weight", ElementType::f32, {1}, {1.0f}); }));
     expect_in("is \"bert\"; GGUF files are read of these architectures: ",
               changed([](GgufWriter& w) { w.text("general.architecture", "bert"); }));
-    expect_in("this is a vision tower (mmproj), no model of its own",
+    expect_in("this is a vision tower (mmproj), no model of its own: name the model that it belongs to",
               changed([](GgufWriter& w) { w.text("general.architecture", "clip"); }));
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "model/gguf_dialect.h"
+#include "model/gguf_tower.h"
 
 namespace kapitsa {
 namespace {
@@ -20,9 +21,11 @@ T must(Result<T> result) {
 
 }  // namespace
 
-ModelCase::ModelCase(const std::string& folder, RunnerOptions options, std::vector<std::uint32_t> taps) {
+ModelCase::ModelCase(const std::string& folder, RunnerOptions options, std::vector<std::uint32_t> taps,
+                     const std::string& tower) {
     const std::string path = folder.starts_with('/') ? folder : KAPITSA_SOURCE_DIR "/" + folder;
     checkpoint_ = std::make_unique<Checkpoint>(must(open_model(path)));
+    if (!tower.empty()) must(add_tower(*checkpoint_, must(open_tower(*checkpoint_, tower))));
     if (options.threads == 0) options.threads = 2;
     if (options.wanted_rows == 0) options.wanted_rows = options.rows_per_step;
     runner_ = must(ModelRunner::load(*checkpoint_, options, std::move(taps)));

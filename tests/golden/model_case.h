@@ -14,9 +14,10 @@ using Logits = std::vector<float>;  // [wanted, vocabulary]
 
 class ModelCase {
 public:
-    /// `folder`: below tests/data/goldens, or absolute.
+    /// `folder`: below tests/data/goldens, or absolute. `tower`: of a GGUF model, the file of its vision
+    /// tower.
     explicit ModelCase(const std::string& folder, RunnerOptions options = {},
-                       std::vector<std::uint32_t> taps = {});
+                       std::vector<std::uint32_t> taps = {}, const std::string& tower = "");
 
     ModelRunner& runner() { return *runner_; }
     std::uint32_t vocabulary() const { return runner_->info().vocabulary; }

@@ -4,122 +4,19 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "golden/forms.h"
 #include "golden/loading.h"
 #include "golden/model_case.h"
+#include "golden/vision_case.h"
 #include "support/golden.h"
 
 namespace kapitsa {
 namespace {
 
-constexpr const char* folder = "tests/data/goldens/qwen3_5-vision";
-constexpr std::uint32_t width = 64;
-
-Golden outputs() { return Golden("qwen3_5-vision/golden.safetensors"); }
-Json image_case() { return read_golden_json("qwen3_5-vision/golden.json")["image"]; }
-
-std::shared_ptr<Picture> blank(std::uint32_t rows, std::uint32_t columns) {
-    auto picture = std::make_shared<Picture>();
-    picture->rows = rows;
-    picture->columns = columns;
-    picture->side = 16;
-    picture->block = 2;
-    picture->scale.fill(1 / 127.5f);
-    picture->shift.fill(-1);
-    picture->pixels.resize(std::size_t(rows) * columns * 3 * 256);
-    return picture;
-}
-
-/// The golden's two pictures, back from its values to pixels.
-std::vector<std::shared_ptr<Picture>> golden_pictures() {
-    const auto values = outputs().floats("image.pixel_values").values;  // [48, 3, 2, 256]
-    std::vector<std::shared_ptr<Picture>> pictures;
-    for (std::size_t p = 0; p < 2; ++p) {
-        pictures.push_back(blank(4, 6));
-        auto& pixels = pictures.back()->pixels;
-        for (std::size_t i = 0; i < pixels.size(); ++i)
-            pixels[i] =
-                std::uint8_t(std::lround((values[p * 24 * 1536 + i / 256 * 512 + i % 256] + 1) * 127.5f));
-    }
-    return pictures;
-}
-
-std::shared_ptr<Picture> random_picture(std::uint32_t rows, std::uint32_t columns, std::uint32_t seed) {
-    auto picture = blank(rows, columns);
-    std::mt19937 random(seed);
-    for (std::uint8_t& pixel : picture->pixels) pixel = std::uint8_t(random());
-    return picture;
-}
-
-/// A prompt with its pictures seen, given out in rows.
-class Prompt {
-public:
-    Prompt(ModelCase& model, std::vector<Token> tokens, std::vector<PlacedPicture> pictures)
-        : tokens_(std::move(tokens)), pictures_(std::move(pictures)), positions_(pictures_) {
-        for (const auto& [first, picture] : pictures_) seen_.push_back(*model.runner().see(*picture));
-    }
-    std::size_t size() const { return tokens_.size(); }
-    const Positions& positions() const { return positions_; }
-
-    ModelCase::Rows rows(ModelCase::Sequence& sequence, std::uint32_t begin, std::uint32_t end) const {
-        ModelCase::Rows rows{&sequence, {tokens_.begin() + begin, tokens_.begin() + end}};
-        rows.shift = positions_.shift(begin);
-        for (std::uint32_t i = begin; i < end; ++i)
-            if (positions_.jumps(i)) rows.placed.push_back({i - begin, positions_.at(i), embedding(i)});
-        return rows;
-    }
-    /// Computes the prompt, cut behind these tokens. @return [tokens, vocabulary]
-    Logits compute(ModelCase& model, ModelCase::Sequence& sequence, std::vector<std::uint32_t> cuts) const {
-        Logits all;
-        cuts.push_back(std::uint32_t(size()));
-        for (std::uint32_t begin = 0, i = 0; i < cuts.size(); begin = cuts[i++]) {
-            const Logits part = std::move(model.step({rows(sequence, begin, cuts[i])}).front());
-            all.insert(all.end(), part.begin(), part.end());
-        }
-        return all;
-    }
-    /// One token behind the prompt, or behind what followed it.
-    Logits next(ModelCase& model, ModelCase::Sequence& sequence, Token token) const {
-        ModelCase::Rows rows{&sequence, {token}};
-        rows.shift = positions_.shift(sequence.committed);
-        if (positions_.jumps(sequence.committed))
-            rows.placed = {{0, positions_.at(sequence.committed), nullptr}};
-        return std::move(model.step({rows}).front());
-    }
-
-private:
-    const float* embedding(std::uint32_t token) const {
-        for (std::size_t p = 0; p < pictures_.size(); ++p)
-            if (token >= pictures_[p].first && token - pictures_[p].first < pictures_[p].picture->tokens())
-                return seen_[p].data() + std::size_t(token - pictures_[p].first) * width;
-        return nullptr;
-    }
-
-    std::vector<Token> tokens_;
-    std::vector<PlacedPicture> pictures_;
-    Positions positions_;
-    std::vector<std::vector<float>> seen_;
-};
-
-Prompt golden_prompt(ModelCase& model) {
-    const auto pictures = golden_pictures();
-    return {model, tokens_of(image_case()["input_ids"]), {{6, pictures[0]}, {18, pictures[1]}}};
-}
-
-/// 40 tokens of text, a picture of 96, 30 of text, a picture of 6, 25 of text.
-Prompt long_prompt(ModelCase& model) {
-    std::mt19937 random(3);
-    std::vector<Token> tokens(197);
-    for (Token& token : tokens) token = Token(random() % 480);
-    return {model, tokens, {{40, random_picture(16, 24, 1)}, {166, random_picture(4, 6, 2)}}};
-}
-
 TEST(Vision, TheTowersRowsAreTheReferences) {
-    ModelCase model(folder);
+    ModelCase model(vision_folder);
     std::vector<float> rows;
     for (const auto& picture : golden_pictures()) {
         const auto of_picture = *model.runner().see(*picture);
@@ -129,7 +26,7 @@ TEST(Vision, TheTowersRowsAreTheReferences) {
 }
 
 TEST(Vision, TokensStandWhereTheReferencePutsThem) {
-    ModelCase model(folder);
+    ModelCase model(vision_folder);
     const Prompt prompt = golden_prompt(model);
     const auto expected = outputs().ints("image.position_ids").values;  // [3, tokens]
     const std::size_t tokens = prompt.size();
@@ -143,13 +40,13 @@ TEST(Vision, TokensStandWhereTheReferencePutsThem) {
 }
 
 TEST(Vision, LogitsLayersAndStateAreTheReferences) {
-    ModelCase model(folder, {}, {0, 1, 2, 3, 4});
+    ModelCase model(vision_folder, {}, {0, 1, 2, 3, 4});
     const Prompt prompt = golden_prompt(model);
     auto sequence = model.begin(1);
     const Logits logits = prompt.compute(model, sequence, {});
     EXPECT_LT(largest_difference(logits, outputs().floats("image.logits_fp32").values), 5e-4);
     const auto hidden = outputs().floats("image.hidden_fp32").values;
-    const auto one = std::ptrdiff_t(prompt.size() * width);
+    const auto one = std::ptrdiff_t(prompt.size() * vision_width);
     for (std::uint32_t layer = 0; layer < 5; ++layer)
         EXPECT_LT(largest_difference(*model.runner().tapped(layer),
                                      {hidden.begin() + layer * one, hidden.begin() + (layer + 1) * one}),
@@ -161,7 +58,7 @@ TEST(Vision, LogitsLayersAndStateAreTheReferences) {
 }
 
 TEST(Vision, TheGreedyAnswerIsTheReferences) {
-    ModelCase model(folder);
+    ModelCase model(vision_folder);
     const Prompt prompt = golden_prompt(model);
     auto sequence = model.begin(0);
     Logits logits = prompt.compute(model, sequence, {});
@@ -175,7 +72,7 @@ TEST(Vision, TheGreedyAnswerIsTheReferences) {
 }
 
 TEST(Vision, TextAloneIsTheReferences) {
-    ModelCase model(folder);
+    ModelCase model(vision_folder);
     for (const char* length : {"7", "65"}) {
         const auto prompt = read_golden_json("qwen3_5-vision/golden.json")["prompts"][length];
         auto sequence = model.begin(0);
@@ -186,7 +83,7 @@ TEST(Vision, TextAloneIsTheReferences) {
 }
 
 TEST(Vision, APictureCutAtTheGridHasTheBitsOfThePromptWhole) {
-    ModelCase model(folder);
+    ModelCase model(vision_folder);
     const Prompt prompt = long_prompt(model);
     auto whole = model.begin(0);
     const Logits expected = prompt.compute(model, whole, {});
@@ -201,7 +98,7 @@ TEST(Vision, APictureCutAtTheGridHasTheBitsOfThePromptWhole) {
 }
 
 TEST(Vision, APictureCutAnywhereIsThePromptWhole) {
-    ModelCase model(folder);
+    ModelCase model(vision_folder);
     const Prompt prompt = long_prompt(model);
     auto whole = model.begin(0);
     const Logits expected = prompt.compute(model, whole, {});
@@ -220,7 +117,7 @@ TEST(Vision, APictureCutAnywhereIsThePromptWhole) {
 }
 
 TEST(Vision, SequencesInOneStepDoNotDisturbEachOther) {
-    ModelCase model(folder);
+    ModelCase model(vision_folder);
     const Prompt small = golden_prompt(model), large = long_prompt(model);
     const std::vector<Token> text{1, 2, 3, 4, 5, 6, 7};
     auto alone = model.begin(5);
@@ -239,7 +136,7 @@ TEST(Vision, SequencesInOneStepDoNotDisturbEachOther) {
 }
 
 TEST(Vision, ADraftBehindAPictureHasTheBitsOfTheChain) {
-    ModelCase model(folder);
+    ModelCase model(vision_folder);
     const Prompt prompt = golden_prompt(model);
     auto drafted = model.begin(0), decoded = model.begin(1);
     prompt.compute(model, drafted, {});
@@ -258,7 +155,7 @@ TEST(Vision, TheNumberOfThreadsChangesNothing) {
     const auto picture = random_picture(10, 14, 9);
     std::vector<float> expected;
     for (const std::uint32_t threads : {1u, 2u, 5u}) {
-        ModelCase model(folder, {.threads = threads});
+        ModelCase model(vision_folder, {.threads = threads});
         const auto rows = *model.runner().see(*picture);
         if (threads == 1) expected = rows;
         ASSERT_EQ(rows, expected) << threads;
@@ -266,7 +163,7 @@ TEST(Vision, TheNumberOfThreadsChangesNothing) {
 }
 
 TEST(Vision, APictureBehindALargerOneHasItsOwnBits) {
-    ModelCase model(folder);
+    ModelCase model(vision_folder);
     const auto small = random_picture(4, 6, 1), large = random_picture(20, 30, 2);
     const auto first = *model.runner().see(*small);
     ASSERT_TRUE(model.runner().see(*large));
@@ -277,7 +174,7 @@ class VisionForms : public testing::TestWithParam<StoredForm> {};
 
 TEST_P(VisionForms, HaveTheBitsOfTheFloatsTheyStandFor) {
     const TemporaryFolder written;
-    const auto checkpoint = open_checkpoint(std::string(KAPITSA_SOURCE_DIR "/") + folder);
+    const auto checkpoint = open_checkpoint(std::string(KAPITSA_SOURCE_DIR "/") + vision_folder);
     ASSERT_TRUE(checkpoint);
     const StoredForm form = GetParam();
     // Converters leave the table of positions and the patches as they are.
@@ -317,7 +214,7 @@ std::string blind_because(const std::string& where) {
 
 TEST(Vision, ATowerThatIsNotUnderstoodLeavesAModelThatReads) {
     EXPECT_EQ(blind_because("tests/data/goldens/qwen3_5-dense"), "the model has no vision tower");
-    ChangedConfigs configs(folder);
+    ChangedConfigs configs(vision_folder);
     const auto with = [&](const char* key, const Json& value) {
         Json vision = read_golden_json("qwen3_5-vision/config.json")["vision_config"];
         vision[key] = value;

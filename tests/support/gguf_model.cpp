@@ -202,7 +202,7 @@ HeadOrder::HeadOrder(const Json& config)
       value_heads_(text_of(config)["linear_num_value_heads"]),
       key_width_(text_of(config)["linear_key_head_dim"]),
       value_width_(text_of(config)["linear_value_head_dim"]) {
-    CHECK(key_heads_ > 1 && value_heads_ > key_heads_);  // else the order would not show
+    CHECK(value_heads_ % key_heads_ == 0);
 }
 
 void HeadOrder::tile(const std::string& name, Array<float>& tensor) const {

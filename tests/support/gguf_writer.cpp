@@ -103,6 +103,9 @@ GgufWriter& GgufWriter::add(const std::string& key, std::string bytes) {
 void GgufWriter::remove(const std::string& key) {
     std::erase_if(metadata_, [&](const Value& value) { return value.key == key; });
 }
+void GgufWriter::remove_tensor(const std::string& name) {
+    std::erase_if(tensors_, [&](const Tensor& tensor) { return tensor.name == name; });
+}
 GgufWriter& GgufWriter::text(const std::string& key, std::string_view value) {
     return add(key, raw(GgufType::text) + raw_text(value));
 }
@@ -128,6 +131,11 @@ GgufWriter& GgufWriter::numbers(const std::string& key, const std::vector<std::i
 GgufWriter& GgufWriter::long_numbers(const std::string& key, const std::vector<std::int64_t>& values) {
     std::string bytes = list_head(GgufType::u64, values.size());
     for (const std::int64_t value : values) bytes += raw(value);
+    return add(key, std::move(bytes));
+}
+GgufWriter& GgufWriter::reals(const std::string& key, const std::vector<float>& values) {
+    std::string bytes = list_head(GgufType::f32, values.size());
+    for (const float value : values) bytes += raw(value);
     return add(key, std::move(bytes));
 }
 GgufWriter& GgufWriter::flags(const std::string& key, const std::vector<bool>& values) {

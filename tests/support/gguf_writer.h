@@ -22,8 +22,10 @@ public:
     GgufWriter& texts(const std::string& key, const std::vector<std::string>& values);
     GgufWriter& numbers(const std::string& key, const std::vector<std::int32_t>& values);
     GgufWriter& long_numbers(const std::string& key, const std::vector<std::int64_t>& values);  // as U64
+    GgufWriter& reals(const std::string& key, const std::vector<float>& values);
     GgufWriter& flags(const std::string& key, const std::vector<bool>& values);
     void remove(const std::string& key);
+    void remove_tensor(const std::string& name);
 
     /// Shapes outermost first, as everywhere but in the file.
     GgufWriter& tensor(const std::string& name, ElementType type, std::vector<std::uint64_t> shape,

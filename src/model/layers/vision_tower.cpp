@@ -1,11 +1,17 @@
 #include "model/layers/vision_tower.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "cache/page.h"
 #include "kernels/all.h"
 
 namespace kapitsa {
+namespace {
+
+constexpr std::uint32_t channels = 3;
+
+}  // namespace
 
 Result<VisionTower::Norm> VisionTower::load_norm(Weights& weights, const std::string& module,
                                                  std::uint32_t width) {
@@ -23,25 +29,41 @@ Result<VisionTower::Linear> VisionTower::load_linear(Weights& weights, const std
     return linear;
 }
 
-/// A convolution whose steps are its width is a product. Some converters put its channels last.
+/// Some converters put the channels last, and some the frames into tensors of their own.
+Result<std::vector<float>> VisionTower::read_patches(Weights& weights, const std::string& name) const {
+    const Numbers& n = numbers_;
+    const std::uint64_t frames = n.shape.frames, side = n.shape.side, area = side * side;
+    const auto stored = weights.shape(name);
+    const std::vector<std::uint64_t> whole{n.width, channels, frames, side, side},
+        channels_last{n.width, frames, side, side, channels}, of_frame{n.width, channels, side, side};
+    std::vector<float> values;
+    const auto resize = [&] { values.resize(std::size_t(n.width) * channels * frames * area); };
+    if (stored.size() == of_frame.size()) {
+        for (std::size_t frame = 0; frame < frames; ++frame) {
+            const auto from =
+                TRY(weights.floats(frame == 0 ? name : name + "." + std::to_string(frame), of_frame));
+            resize();  // once there is a frame of that size in the file
+            for (std::size_t i = 0; i < std::size_t(n.width) * channels; ++i)
+                std::copy_n(&from[i * area], area, &values[(i * frames + frame) * area]);
+        }
+        return values;
+    }
+    if (stored != channels_last || stored == whole) return weights.floats(name, whole);
+    const auto from = TRY(weights.floats(name, channels_last));
+    resize();
+    const std::size_t places = frames * area;
+    for (std::size_t row = 0; row < n.width; ++row)
+        for (std::size_t c = 0; c < channels; ++c)
+            for (std::size_t i = 0; i < places; ++i)
+                values[(row * channels + c) * places + i] = from[(row * places + i) * channels + c];
+    return values;
+}
+
+/// A convolution whose steps are its width is a product.
 Status VisionTower::load_patches(Weights& weights, const std::string& module) {
     const Numbers& n = numbers_;
-    constexpr std::uint32_t channels = 3;
-    const std::uint64_t frames = n.shape.frames, side = n.shape.side, places = frames * side * side;
-    const std::string name = module + ".patch_embed.proj.weight";
-    const auto shape = weights.shape(name);
-    const bool last = shape.size() == 5 && shape[4] == channels && shape[1] == frames;
-    const std::vector<std::uint64_t> channels_last{n.width, frames, side, side, channels},
-        channels_first{n.width, channels, frames, side, side};
-    auto values = TRY(weights.floats(name, last ? channels_last : channels_first));
-    if (last) {
-        const auto stored = values;
-        for (std::size_t row = 0; row < n.width; ++row)
-            for (std::size_t c = 0; c < channels; ++c)
-                for (std::size_t i = 0; i < places; ++i)
-                    values[(row * channels + c) * places + i] = stored[(row * places + i) * channels + c];
-    }
-    const auto columns = std::uint32_t(channels * places);
+    const auto values = TRY(read_patches(weights, module + ".patch_embed.proj.weight"));
+    const std::uint32_t columns = channels * n.shape.frames * n.shape.side * n.shape.side;
     const Tensor matrix = TRY(weights.upload(values, n.width, columns));
     patches_.weight.rows = n.width;
     patches_.weight.columns = columns;
@@ -54,18 +76,30 @@ Status VisionTower::load_patches(Weights& weights, const std::string& module) {
     return Done{};
 }
 
+/// One matrix for all three, or one each.
+Status VisionTower::load_qkv(Weights& weights, const std::string& module, std::uint32_t width, Layer& layer) {
+    if (weights.has(module + ".q.weight")) {
+        layer.q = TRY(load_linear(weights, module + ".q", width, width));
+        layer.k = TRY(load_linear(weights, module + ".k", width, width));
+        layer.v = TRY(load_linear(weights, module + ".v", width, width));
+        return Done{};
+    }
+    const Linear qkv = TRY(load_linear(weights, module + ".qkv", 3 * width, width));
+    std::uint32_t part = 0;
+    for (Linear* linear : {&layer.q, &layer.k, &layer.v}) {
+        const std::uint32_t first = width * part++;
+        linear->weight = qkv.weight.slice(first, width);
+        linear->bias = {qkv.bias.address + std::size_t(first) * sizeof(float), 1, width};
+    }
+    return Done{};
+}
+
 Status VisionTower::load_layer(Weights& weights, const std::string& module) {
     const Numbers& n = numbers_;
     Layer layer;
     layer.attention_norm = TRY(load_norm(weights, module + ".norm1", n.width));
     layer.mlp_norm = TRY(load_norm(weights, module + ".norm2", n.width));
-    const Linear qkv = TRY(load_linear(weights, module + ".attn.qkv", 3 * n.width, n.width));
-    std::uint32_t part = 0;
-    for (Linear* linear : {&layer.q, &layer.k, &layer.v}) {
-        const std::uint32_t first = n.width * part++;
-        linear->weight = qkv.weight.slice(first, n.width);
-        linear->bias = {qkv.bias.address + std::size_t(first) * sizeof(float), 1, n.width};
-    }
+    TRY(load_qkv(weights, module + ".attn", n.width, layer));
     layer.o = TRY(load_linear(weights, module + ".attn.proj", n.width, n.width));
     layer.up = TRY(load_linear(weights, module + ".mlp.linear_fc1", n.inner, n.width));
     layer.down = TRY(load_linear(weights, module + ".mlp.linear_fc2", n.width, n.inner));

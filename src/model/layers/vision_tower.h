@@ -49,7 +49,10 @@ private:
     static Result<Norm> load_norm(Weights& weights, const std::string& module, std::uint32_t width);
     static Result<Linear> load_linear(Weights& weights, const std::string& module, std::uint32_t outputs,
                                       std::uint32_t inputs);
+    /// The kernel of the patches, [width, 3, frames, side, side], however it is stored.
+    Result<std::vector<float>> read_patches(Weights& weights, const std::string& name) const;
     Status load_patches(Weights& weights, const std::string& module);
+    static Status load_qkv(Weights& weights, const std::string& module, std::uint32_t width, Layer& layer);
     Status load_layer(Weights& weights, const std::string& module);
     Status load_rotation(Weights& weights);
 

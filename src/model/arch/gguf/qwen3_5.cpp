@@ -2,6 +2,7 @@
 // MLX files. qwen/words.h has what the family shares with its relatives.
 #include <nlohmann/json.hpp>
 
+#include "model/arch/gguf/qwen/tower.h"
 #include "model/arch/gguf/qwen/words.h"
 
 namespace kapitsa::gguf {
@@ -47,6 +48,8 @@ Result<Json> translate(GgufTranslation& file) {
     const qwen::Layers layers = TRY(qwen::read_layers(file));
     Json config = TRY(qwen::read_model(file, layers));
     const bool has_experts = settings.has(file.key("expert_count"));
+    if (Json pad = file.token_written(qwen::image_token); !pad.is_null())
+        config["image_token_id"] = std::move(pad);
     config["model_type"] = has_experts ? "qwen3_5_moe_text" : "qwen3_5_text";
     if (has_experts)
         TRY(qwen::read_experts(file, layers, config));
@@ -60,6 +63,7 @@ constexpr std::string_view architectures[] = {"qwen35", "qwen35moe"};
 
 }  // namespace
 
-extern const GgufDialect qwen3_5{.architectures = architectures, .translate = translate};
+extern const GgufDialect qwen3_5{
+    .architectures = architectures, .translate = translate, .translate_tower = qwen::translate_tower};
 
 }  // namespace kapitsa::gguf

@@ -154,8 +154,8 @@ Status rename_layer(GgufTranslation& file, std::uint32_t block, const std::strin
 }
 
 Status rename_vision(GgufTranslation& file) {
-    TRY(file.rename_all("v.", "model.visual."));
-    return file.rename_all("mm.", "model.visual.merger.");
+    TRY(file.rename_all("v.", "visual.inside.v."));
+    return file.rename_all("mm.", "visual.inside.mm.");
 }
 
 }  // namespace kapitsa::gguf::qwen

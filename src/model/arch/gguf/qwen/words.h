@@ -40,7 +40,7 @@ Status read_experts(const GgufTranslation& file, const Layers& layers, Json& con
 /// read_model
 Status rename_layer(GgufTranslation& file, std::uint32_t block, const std::string& prefix, bool attends,
                     const Json& config);
-/// Some files hold the vision tower as well.
+/// Some files hold the vision tower as well, in words of their own: it is left aside, as text needs none.
 Status rename_vision(GgufTranslation& file);
 
 }  // namespace kapitsa::gguf::qwen
