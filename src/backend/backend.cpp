@@ -17,8 +17,8 @@ Result<std::unique_ptr<Backend>> open_backend(std::string_view name, const Backe
     if (name == "cpu" || name == "cpu-f64") return cpu::open_cpu_backend(options, name == "cpu-f64");
     if (name == "cuda") return cuda::open_cuda_backend();
     if (name == "emulator") return emulator::open_emulator_backend();
-    return fail(Fault::unsupported,
-                "there is no backend \"" + std::string(name) + "\" in this build; there are: cpu, cpu-f64, cuda, emulator");
+    return fail(Fault::unsupported, "there is no backend \"" + std::string(name) +
+                                        "\" in this build; there are: cpu, cpu-f64, cuda, emulator");
 }
 
 }  // namespace kapitsa

@@ -79,8 +79,9 @@ struct BackendOptions {
 /// What KAPITSA_BACKEND says, else "cpu".
 std::string default_backend();
 
-/// "cpu"; "cuda": an NVIDIA GPU, where the build and the machine have what it needs; "cpu-f64": "cpu" with the sums of matrix products and norms in f64, slow, to measure the other by;
-/// "emulator": the kernels of GPUs on the CPU, slower still. Fault::unsupported, with the list of what is here, for another name.
+/// "cpu"; "cuda": an NVIDIA GPU, where the build and the machine have what it needs; "cpu-f64": "cpu" with
+/// the sums of matrix products and norms in f64, slow, to measure the other by; "emulator": the kernels of
+/// GPUs on the CPU, slower still. Fault::unsupported, with the list of what is here, for another name.
 Result<std::unique_ptr<Backend>> open_backend(std::string_view name, const BackendOptions& options = {});
 
 }  // namespace kapitsa

@@ -55,9 +55,10 @@ void declare_load_options(Arguments& arguments, LoadOptions& options) {
         "they are asked for",
         "off where the model fits, else what there is");
     arguments.number("--threads", options.threads, 1, threads_most, "Threads that compute", "one a core");
-    arguments.text("--backend", options.backend, "NAME",
-                   "What computes: cpu, cuda (an NVIDIA GPU), or emulator (the GPU's kernels on the CPU, very slow)",
-                   "KAPITSA_BACKEND, else cpu");
+    arguments.text(
+        "--backend", options.backend, "NAME",
+        "What computes: cpu, cuda (an NVIDIA GPU), or emulator (the GPU's kernels on the CPU, very slow)",
+        "KAPITSA_BACKEND, else cpu");
 }
 
 void declare_tower_option(Arguments& arguments, LoadOptions& options) {

@@ -21,7 +21,7 @@ struct RopeTable {
     Out<float> sines;       // [rows, rotary / 2]
     uint rows, half;        // half = rotary / 2
 };
-GRID(RopeTable, parts_of(args.rows * args.half, 256), 1, 1, 256)
+GRID(RopeTable, parts_of(args.rows* args.half, 256), 1, 1, 256)
 
 /// Norms and rotates queries and keys, in the order that `rotates_first` says, and puts keys and values into
 /// the cache. The first 2 * half dimensions of a head rotate, i with i + half; none where half is 0.
@@ -60,7 +60,7 @@ struct Attend {
     float scale;
 };
 constexpr uint attend_tile_rows = 8;
-GRID(Attend, args.tiles * attend_tile_rows, args.heads, 1, attend_simdgroups * 32)
+GRID(Attend, args.tiles* attend_tile_rows, args.heads, 1, attend_simdgroups * 32)
 
 /// Moves the keys and values of an accepted path together, in the order of the list.
 struct MoveTokens {
@@ -85,7 +85,8 @@ struct AttendInputsScratch {
     float head[attend_most_width];
 };
 
-BODY void norm_head(Args<AttendInputs> args, In<float> weight, uint lane, Shared<AttendInputsScratch> scratch) {
+BODY void norm_head(Args<AttendInputs> args, In<float> weight, uint lane,
+                    Shared<AttendInputsScratch> scratch) {
     float squares = 0;
     for (uint i = lane; i < args.width; i += 32) squares = fma(scratch.head[i], scratch.head[i], squares);
     const float scale = rsqrt(simd_sum(squares) / float(args.width) + args.epsilon);
@@ -100,7 +101,9 @@ BODY void attend_inputs(Args<AttendInputs> args, Position at, Shared<AttendInput
     const uint head = is_query ? at.group.y : at.group.y - args.heads;
     const In<float> x = is_query ? args.q + (ulong(row) * args.heads + head) * args.q_stride
                                  : args.k + (ulong(row) * args.kv_heads + head) * width;
-    const In<float> weight = !is_query ? args.k_norm : args.q_norm ? args.q_norm + head * args.q_norm_stride : args.q_norm;
+    const In<float> weight = !is_query     ? args.k_norm
+                             : args.q_norm ? args.q_norm + head * args.q_norm_stride
+                                           : args.q_norm;
     for (uint i = lane; i < width; i += 32) scratch.head[i] = x[i];
     simd_barrier();
     if (weight && args.rotates_first == 0) norm_head(args, weight, lane, scratch);
@@ -126,7 +129,8 @@ BODY void attend_inputs(Args<AttendInputs> args, Position at, Shared<AttendInput
     }
 }
 
-/// Where a token of a row's history lies: what is committed by the page table, and behind it the row's ancestors.
+/// Where a token of a row's history lies: what is committed by the page table, and behind it the row's
+/// ancestors.
 struct HistorySlots {
     In<uint> pages;  // of the segment
     uint committed, first_row, depth;
@@ -172,9 +176,10 @@ BODY void attend(Args<Attend> args, Position at, Shared<AttendScratch> scratch) 
     of_head.has_sink = args.sinks ? true : false;
     of_head.sink = args.sinks ? args.sinks[head] : 0.0f;
     of_head.scale = args.scale;
-    attend_head(of_head,
-                HistorySlots{args.pages + segment.first_page, segment.committed, segment.first_row, depth, is_draft},
-                at, scratch);
+    attend_head(
+        of_head,
+        HistorySlots{args.pages + segment.first_page, segment.committed, segment.first_row, depth, is_draft},
+        at, scratch);
 }
 
 /// A path's moves go towards the front, in order; a thread keeps to its dimensions.
@@ -186,7 +191,8 @@ BODY void move_tokens(Args<MoveTokens> args, Position at, Shared<None>) {
                     target = (ulong(to / page) * args.kv_heads + at.group.x) * args.width * page;
         for (uint i = at.index; i < args.width; i += at.simdgroups * 32) {
             args.keys[target + i * page + to % page] = args.keys[source + i * page + from % page];
-            args.values[target + to % page * args.width + i] = args.values[source + from % page * args.width + i];
+            args.values[target + to % page * args.width + i] =
+                args.values[source + from % page * args.width + i];
         }
     }
 }

@@ -1,6 +1,6 @@
-// One query head over tokens of a row's history that lie in pages (kernels/attend.h): the group's simdgroups take every
-// eighth block of 16 tokens, each with a running maximum, and at the end their parts are put together in their order.
-// So what a row sums, and in which order, depends on its own history alone.
+// One query head over tokens of a row's history that lie in pages (kernels/attend.h): the group's simdgroups
+// take every eighth block of 16 tokens, each with a running maximum, and at the end their parts are put
+// together in their order. So what a row sums, and in which order, depends on its own history alone.
 #pragma once
 
 #include "kernels/activations.h"
@@ -36,8 +36,8 @@ struct AttendHead {
     float sink, scale;
 };
 
-/// Slots: `uint slot(uint token, Shared<AttendScratch>)` says where a token of [begin, end) lies. The scratch has
-/// what slot() needs already; the query comes here.
+/// Slots: `uint slot(uint token, Shared<AttendScratch>)` says where a token of [begin, end) lies. The scratch
+/// has what slot() needs already; the query comes here.
 template <class Slots>
 BODY void attend_head(AttendHead head, Slots slots, Position at, Shared<AttendScratch> scratch) {
     constexpr uint page = attend_page_tokens, most_parts = attend_most_width / 32;
@@ -81,12 +81,12 @@ BODY void attend_head(AttendHead head, Slots slots, Position at, Shared<AttendSc
             const In<float> values =
                 head.values + (ulong(slot_of_token / page) * head.kv_heads + head.kv_head) * width * page +
                 slot_of_token % page * width;
-            UNROLL for (uint j = 0; j < most_parts; ++j)
-                if (j * 32 + lane < width) sums[j] = fma(of_token, values[j * 32 + lane], sums[j]);
+            UNROLL for (uint j = 0; j < most_parts; ++j) if (j * 32 + lane < width) sums[j] =
+                fma(of_token, values[j * 32 + lane], sums[j]);
         }
     }
-    UNROLL for (uint j = 0; j < most_parts; ++j)
-        if (j * 32 + lane < width) scratch.sums[at.simdgroup][j * 32 + lane] = sums[j];
+    UNROLL for (uint j = 0; j < most_parts; ++j) if (j * 32 + lane < width)
+        scratch.sums[at.simdgroup][j * 32 + lane] = sums[j];
     if (lane == 0) {
         scratch.most[at.simdgroup] = most;
         scratch.weight[at.simdgroup] = weight;

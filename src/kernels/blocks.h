@@ -29,7 +29,8 @@ struct MultiplyBlocks {
     FactorTile tile;              // of a form that is not fp8: {0, 0}
 };
 
-GRID(MultiplyBlocks, output_blocks(args), parts_of(args.rows, multiply_rows_at_once), 1, multiply_simdgroups * 32)
+GRID(MultiplyBlocks, output_blocks(args), parts_of(args.rows, multiply_rows_at_once), 1,
+     multiply_simdgroups * 32)
 
 struct EmbedBlocks {
     In<uchar> blocks;   // [vocabulary, row_bytes]
@@ -63,8 +64,8 @@ struct BlockRow {
     uint tile_columns;  // of a factor
 };
 
-BODY BlockRow block_row(In<uchar> blocks, In<uchar> scales, In<float> factors, uint row_bytes, uint scale_bytes,
-                        FactorTile tile, uint row, uint columns) {
+BODY BlockRow block_row(In<uchar> blocks, In<uchar> scales, In<float> factors, uint row_bytes,
+                        uint scale_bytes, FactorTile tile, uint row, uint columns) {
     BlockRow of_row;
     of_row.blocks = blocks + ulong(row) * row_bytes;
     of_row.scales = scales ? scales + ulong(row) * scale_bytes : scales;
@@ -104,8 +105,8 @@ struct BlocksForm {
     static BODY void read(Args<Matrix> matrix, Matrix::Part part, uint output, uint column, Local<float> w) {
         const BlockRow row = block_row(part.blocks, part.scales, part.factors, matrix.row_bytes,
                                        matrix.scale_bytes, matrix.tile, output, matrix.columns);
-        UNROLL for (uint i = 0; i < multiply_span; ++i)
-            w[i] = column + i < matrix.columns ? block_value<Block>(row, column + i) : 0.0f;
+        UNROLL for (uint i = 0; i < multiply_span; ++i) w[i] =
+            column + i < matrix.columns ? block_value<Block>(row, column + i) : 0.0f;
     }
 };
 
@@ -132,7 +133,7 @@ BODY void lookup_of_blocks(Args<LookupBlocks> args, Position at, Shared<None>) {
 
 #endif
 
-#define BLOCK_ENTRIES(form, Type)                                                              \
+#define BLOCK_ENTRIES(form, Type)                                                               \
     ENTRY(multiply_##form, multiply<BlocksForm<blocks::Type>>, MultiplyBlocks, MultiplyScratch) \
     ENTRY(multiply_experts_##form, multiply_experts<BlocksForm<blocks::Type>>,                  \
           MultiplyExperts<MultiplyBlocks>, MultiplyScratch)                                     \

@@ -83,8 +83,8 @@ GRID(ChooseTokens, args.history.rows, 1, 1, best_blocks_threads)
 
 #ifdef KERNEL_BODIES
 
-/// Where the tokens of a row's history lie: as many as are said, of which those behind the committed ones are the
-/// row's ancestors. A thread walks to the one it wants; a path is short.
+/// Where the tokens of a row's history lie: as many as are said, of which those behind the committed ones are
+/// the row's ancestors. A thread walks to the one it wants; a path is short.
 struct RowHistory {
     SegmentRows segment;
     uint row, tokens;
@@ -129,18 +129,20 @@ BODY void rotate_index(uint i, uint half, float cosine, float sine, Shared<Index
 BODY void index_inputs(Args<IndexInputs> args, Position at, Shared<IndexScratch> scratch) {
     const uint row = at.group.x, head = at.group.y, width = args.width;
     if (head == args.heads) {
-        const Out<float> key =
-            args.keys + ulong(args.slots[row] / attend_page_tokens) * width * attend_page_tokens +
-            args.slots[row] % attend_page_tokens;
-        for (uint i = at.lane; i < width; i += 32) key[i * attend_page_tokens] = args.k[ulong(row) * args.k_stride + i];
+        const Out<float> key = args.keys +
+                               ulong(args.slots[row] / attend_page_tokens) * width * attend_page_tokens +
+                               args.slots[row] % attend_page_tokens;
+        for (uint i = at.lane; i < width; i += 32)
+            key[i * attend_page_tokens] = args.k[ulong(row) * args.k_stride + i];
         return;
     }
-    for (uint i = at.lane; i < width; i += 32) scratch.head[i] = args.q[ulong(row) * args.q_stride + head * width + i];
+    for (uint i = at.lane; i < width; i += 32)
+        scratch.head[i] = args.q[ulong(row) * args.q_stride + head * width + i];
     simd_barrier();
     norm_index(args.q_norm, width, args.epsilon, at.lane, scratch);
     for (uint i = at.lane; i < args.half; i += 32)
-        rotate_index(i, args.half, args.cosines[ulong(row) * args.half + i], args.sines[ulong(row) * args.half + i],
-                     scratch);
+        rotate_index(i, args.half, args.cosines[ulong(row) * args.half + i],
+                     args.sines[ulong(row) * args.half + i], scratch);
     simd_barrier();
     for (uint i = at.lane; i < width; i += 32)
         args.rotated[(ulong(row) * args.heads + head) * width + i] = scratch.head[i];
@@ -208,7 +210,8 @@ BODY uint ordered(float score) {
     return (word & 0x80000000u) != 0 ? ~word : word | 0x80000000u;
 }
 
-/// Of the first `count` of the list the best `budget` remain, in their order; of equal ones the earlier are better.
+/// Of the first `count` of the list the best `budget` remain, in their order; of equal ones the earlier are
+/// better.
 BODY void keep_best(uint count, uint budget, Position at, Shared<BestScratch> scratch) {
     const uint threads = at.simdgroups * 32;
     group_barrier();
@@ -216,7 +219,8 @@ BODY void keep_best(uint count, uint budget, Position at, Shared<BestScratch> sc
     for (uint bit = 32; bit-- > 0;) {
         const uint tried = threshold | 1u << bit;
         uint reached = 0;
-        for (uint i = at.index; i < count; i += threads) reached += ordered(scratch.scores[i]) >= tried ? 1 : 0;
+        for (uint i = at.index; i < count; i += threads)
+            reached += ordered(scratch.scores[i]) >= tried ? 1 : 0;
         if (count_all(reached, at, scratch) >= budget) threshold = tried;
     }
     uint above = 0;

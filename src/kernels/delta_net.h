@@ -6,8 +6,8 @@
 #pragma once
 
 #include "kernels/activations.h"
-#include "kernels/state_walk.h"
 #include "kernels/segments.h"
+#include "kernels/state_walk.h"
 
 namespace kapitsa {
 
@@ -94,8 +94,8 @@ BODY void delta_inputs(Args<DeltaInputs> args, Position at, Shared<None>) {
 
 struct DeltaRule {
     template <uint rows, class A>
-    static BODY void step(Args<A> args, uint row, uint head, uint column, bool here, Local<StatePart<rows>> part,
-                          Position at, Shared<StateScratch> scratch, bool says) {
+    static BODY void step(Args<A> args, uint row, uint head, uint column, bool here,
+                          Local<StatePart<rows>> part, Position at, Shared<StateScratch> scratch, bool says) {
         const uint keys = args.key_heads * args.key_width,
                    key_head = key_head_of(head, args.key_heads, args.value_heads, args.tiled);
         const In<float> x = args.qkv + ulong(row) * (2 * keys + args.value_heads * args.value_width);
@@ -103,17 +103,16 @@ struct DeltaRule {
         const ulong numbers = ulong(row) * args.value_heads + head;
         const float decay = exp(args.g[numbers]), beta = args.beta[numbers];
         float predicted = 0;
-        UNROLL for (uint i = 0; i < rows; ++i)
-            if (i < part->count) predicted = fma(k[i], part->values[i], predicted);
+        UNROLL for (uint i = 0; i < rows; ++i) if (i < part->count) predicted =
+            fma(k[i], part->values[i], predicted);
         predicted = sum_over_depth<rows>(part, predicted, at, scratch);
         const float v = here ? x[2 * keys + head * args.value_width + column] : 0.0f;
         const float change = beta * fma(-decay, predicted, v);
-        UNROLL for (uint i = 0; i < rows; ++i)
-            if (i < part->count) part->values[i] = fma(k[i], change, decay * part->values[i]);
+        UNROLL for (uint i = 0; i < rows; ++i) if (i < part->count) part->values[i] =
+            fma(k[i], change, decay * part->values[i]);
         if (!says) return;
         float said = 0;
-        UNROLL for (uint i = 0; i < rows; ++i)
-            if (i < part->count) said = fma(q[i], part->values[i], said);
+        UNROLL for (uint i = 0; i < rows; ++i) if (i < part->count) said = fma(q[i], part->values[i], said);
         said = sum_over_depth<rows>(part, said, at, scratch);
         if (at.simdgroup == 0 && here) write(args, numbers * args.value_width + column, said);
     }

@@ -66,7 +66,8 @@ struct JoinRows {
     Out<float> y;     // [rows, left_columns + right_columns]
     uint rows, left_columns, right_columns;
 };
-GRID(JoinRows, args.rows, parts_of(args.left_columns + args.right_columns, elementwise_threads), 1, elementwise_threads)
+GRID(JoinRows, args.rows, parts_of(args.left_columns + args.right_columns, elementwise_threads), 1,
+     elementwise_threads)
 
 /// Zeroes a stretch of floats.
 struct Zero {
@@ -128,8 +129,8 @@ BODY void copy_rows(Args<CopyRows> args, Position at, Shared<None>) {
 BODY void join_rows(Args<JoinRows> args, Position at, Shared<None>) {
     const uint i = column_of(at), left = args.left_columns, right = args.right_columns;
     if (i < left + right)
-        args.y[row_begin(at, left + right) + i] = i < left ? args.left[row_begin(at, left) + i]
-                                                           : args.right[row_begin(at, right) + i - left];
+        args.y[row_begin(at, left + right) + i] =
+            i < left ? args.left[row_begin(at, left) + i] : args.right[row_begin(at, right) + i - left];
 }
 
 BODY void zero(Args<Zero> args, Position at, Shared<None>) {

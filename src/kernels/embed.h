@@ -42,8 +42,8 @@ BODY void embed_affine(Args<EmbedAffine<Scale>> args, Position at, Shared<None>)
     const uint i = at.group.y * 256 + at.index, row = at.group.x;
     if (i < args.columns)
         args.y[ulong(row) * args.columns + i] =
-            affine_value(args.codes, args.scales, args.biases, uint(args.tokens[row]), args.columns, args.group,
-                         args.bits, i);
+            affine_value(args.codes, args.scales, args.biases, uint(args.tokens[row]), args.columns,
+                         args.group, args.bits, i);
 }
 
 #endif

@@ -194,7 +194,8 @@ BODY void sort_by_expert(Args<GroupByExpert> args, Position at, Shared<GroupByEx
     }
     if (group != 0) args.groups[groups] = ExpertGroup{expert, first, rows};
     const uint most = min(args.experts, choices);
-    for (uint g = all_groups + at.index; g < most; g += at.simdgroups * 32) args.groups[g] = ExpertGroup{0, 0, 0};
+    for (uint g = all_groups + at.index; g < most; g += at.simdgroups * 32)
+        args.groups[g] = ExpertGroup{0, 0, 0};
     for (uint i = 0; i < choices && rows > 0; ++i) {
         if (args.chosen[i] != expert) continue;
         args.from[first] = i / args.picks;
@@ -213,8 +214,8 @@ BODY void combine_experts(Args<CombineExperts> args, Position at, Shared<None>) 
         total = fma(args.weights[row * args.picks + pick], args.x[place * args.columns + i], total);
     }
     if (args.shared)
-        total = fma(args.shared_gate ? sigmoid(args.shared_gate[row]) : 1.0f, args.shared[row * args.columns + i],
-                    total);
+        total = fma(args.shared_gate ? sigmoid(args.shared_gate[row]) : 1.0f,
+                    args.shared[row * args.columns + i], total);
     if (args.add) total += args.add[row * args.columns + i];
     args.y[row * args.columns + i] = total;
 }

@@ -12,7 +12,8 @@ struct GroupWords {
     float words[32];
 };
 
-/// The sum over the group, in one order whatever else happens: butterflies of simdgroups, then one of their sums.
+/// The sum over the group, in one order whatever else happens: butterflies of simdgroups, then one of their
+/// sums.
 BODY float group_sum(float value, Position at, Shared<GroupWords> scratch) {
     value = simd_sum(value);
     group_barrier();  // the sum before has been read

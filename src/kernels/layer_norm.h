@@ -1,8 +1,8 @@
 // y = (x - mean(x)) / deviation(x) * weight + bias, row by row.
 #pragma once
 
-#include "kernels/group_sum.h"
 #include "kernels/dialect/dialect.h"
+#include "kernels/group_sum.h"
 
 namespace kapitsa {
 

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "kernels/activations.h"
-#include "kernels/state_walk.h"
 #include "kernels/segments.h"
+#include "kernels/state_walk.h"
 
 namespace kapitsa {
 
@@ -18,7 +18,7 @@ struct Mamba2Steps {
     uint rows, heads;
     float least, most;
 };
-GRID(Mamba2Steps, parts_of(args.rows * args.heads, 256), 1, 1, 256)
+GRID(Mamba2Steps, parts_of(args.rows* args.heads, 256), 1, 1, 256)
 
 /// The rule row by row along chains and trees. A `commit` segment writes its state; a draft leaves it.
 struct Mamba2Rows {
@@ -67,8 +67,8 @@ BODY void mamba2_steps(Args<Mamba2Steps> args, Position at, Shared<None>) {
 
 struct Mamba2Rule {
     template <uint rows, class A>
-    static BODY void step(Args<A> args, uint row, uint head, uint column, bool here, Local<StatePart<rows>> part,
-                          Position at, Shared<StateScratch> scratch, bool says) {
+    static BODY void step(Args<A> args, uint row, uint head, uint column, bool here,
+                          Local<StatePart<rows>> part, Position at, Shared<StateScratch> scratch, bool says) {
         const uint inner = args.heads * args.head_width, group = head / (args.heads / args.groups);
         const In<float> xbc = args.xbc + ulong(row) * (inner + 2 * args.groups * args.state_width);
         const In<float> b = xbc + inner + group * args.state_width + part->first,
@@ -76,12 +76,11 @@ struct Mamba2Rule {
         const ulong numbers = ulong(row) * args.heads + head;
         const float dt = args.dt[numbers], decay = exp(-args.rate[head] * dt);
         const float x = here ? xbc[head * args.head_width + column] : 0.0f, change = dt * x;
-        UNROLL for (uint i = 0; i < rows; ++i)
-            if (i < part->count) part->values[i] = fma(b[i], change, decay * part->values[i]);
+        UNROLL for (uint i = 0; i < rows; ++i) if (i < part->count) part->values[i] =
+            fma(b[i], change, decay * part->values[i]);
         if (!says) return;
         float said = 0;
-        UNROLL for (uint i = 0; i < rows; ++i)
-            if (i < part->count) said = fma(c[i], part->values[i], said);
+        UNROLL for (uint i = 0; i < rows; ++i) if (i < part->count) said = fma(c[i], part->values[i], said);
         said = fma(args.skip[head], x, sum_over_depth<rows>(part, said, at, scratch));
         if (at.simdgroup == 0 && here) write(args, numbers * args.head_width + column, said);
     }

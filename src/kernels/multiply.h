@@ -51,7 +51,8 @@ struct DenseForm {
     static BODY void read(Args<Matrix> matrix, typename Matrix::Part part, uint output, uint column,
                           Local<float> w) {
         const In<T> weight = part.weight + ulong(output) * matrix.columns + column;
-        UNROLL for (uint i = 0; i < multiply_span; ++i) w[i] = column + i < matrix.columns ? float(weight[i]) : 0.0f;
+        UNROLL for (uint i = 0; i < multiply_span; ++i) w[i] =
+            column + i < matrix.columns ? float(weight[i]) : 0.0f;
     }
 };
 
@@ -63,8 +64,8 @@ struct AffineForm {
         const In<uint> words = part.codes + ulong(output) * (matrix.columns / 32 * bits);
         const ulong group = ulong(output) * (matrix.columns / matrix.group) + column / matrix.group;
         const float scale = float(part.scales[group]), bias = float(part.biases[group]);
-        UNROLL for (uint i = 0; i < multiply_span; ++i)
-            w[i] = fma(scale, float(affine_code(words, bits, column + i)), bias);
+        UNROLL for (uint i = 0; i < multiply_span; ++i) w[i] =
+            fma(scale, float(affine_code(words, bits, column + i)), bias);
     }
 };
 
@@ -76,20 +77,23 @@ ENTRY(multiply_bf16, multiply<DenseForm<bfloat>>, MultiplyDense<bfloat>, Multipl
 
 // (The commas of a template's arguments would part those of the macro.)
 #ifdef KERNEL_BODIES
-#define AFFINE_BODY(bits, name, Scale)                                                                       \
-    BODY void name(Args<MultiplyAffine<Scale>> args, Position at, Shared<MultiplyScratch> scratch) {         \
-        multiply<AffineForm<bits, Scale>>(args, at, scratch);                                                \
+#define AFFINE_BODY(bits, name, Scale)                                                               \
+    BODY void name(Args<MultiplyAffine<Scale>> args, Position at, Shared<MultiplyScratch> scratch) { \
+        multiply<AffineForm<bits, Scale>>(args, at, scratch);                                        \
     }
 #else
 #define AFFINE_BODY(bits, name, Scale)
 #endif
-#define AFFINE_ENTRIES(bits)                                                                                 \
-    AFFINE_BODY(bits, multiply_affine##bits##_of_float, float)                                               \
-    AFFINE_BODY(bits, multiply_affine##bits##_of_half, half)                                                 \
-    AFFINE_BODY(bits, multiply_affine##bits##_of_bfloat, bfloat)                                             \
-    ENTRY(multiply_affine##bits##_f32, multiply_affine##bits##_of_float, MultiplyAffine<float>, MultiplyScratch) \
-    ENTRY(multiply_affine##bits##_f16, multiply_affine##bits##_of_half, MultiplyAffine<half>, MultiplyScratch)   \
-    ENTRY(multiply_affine##bits##_bf16, multiply_affine##bits##_of_bfloat, MultiplyAffine<bfloat>, MultiplyScratch)
+#define AFFINE_ENTRIES(bits)                                                                       \
+    AFFINE_BODY(bits, multiply_affine##bits##_of_float, float)                                     \
+    AFFINE_BODY(bits, multiply_affine##bits##_of_half, half)                                       \
+    AFFINE_BODY(bits, multiply_affine##bits##_of_bfloat, bfloat)                                   \
+    ENTRY(multiply_affine##bits##_f32, multiply_affine##bits##_of_float, MultiplyAffine<float>,    \
+          MultiplyScratch)                                                                         \
+    ENTRY(multiply_affine##bits##_f16, multiply_affine##bits##_of_half, MultiplyAffine<half>,      \
+          MultiplyScratch)                                                                         \
+    ENTRY(multiply_affine##bits##_bf16, multiply_affine##bits##_of_bfloat, MultiplyAffine<bfloat>, \
+          MultiplyScratch)
 AFFINE_ENTRIES(2)
 AFFINE_ENTRIES(3)
 AFFINE_ENTRIES(4)

@@ -1,7 +1,7 @@
-// The matrix product of all weight formats, for devices with groups. A group makes four outputs of up to eight rows;
-// its simdgroups share the columns, and what they have is added up in their order. Each row's sums are taken in that
-// one order whatever the number of rows, and whatever the format: equal weights give equal bits. A format says how a
-// lane reads eight neighbouring columns:
+// The matrix product of all weight formats, for devices with groups. A group makes four outputs of up to
+// eight rows; its simdgroups share the columns, and what they have is added up in their order. Each row's
+// sums are taken in that one order whatever the number of rows, and whatever the format: equal weights give
+// equal bits. A format says how a lane reads eight neighbouring columns:
 //
 //     struct Form {
 //         using Matrix = ...;                  // the argument struct
@@ -15,7 +15,8 @@
 namespace kapitsa {
 
 constexpr uint multiply_outputs = 4, multiply_rows_at_once = 8, multiply_simdgroups = 4;  // of a group
-constexpr uint multiply_span = 8;  // columns that a lane takes at once; every block of several values is a multiple
+constexpr uint multiply_span =
+    8;  // columns that a lane takes at once; every block of several values is a multiple
 
 #ifdef KERNEL_HOST
 /// The blocks of outputs of all parts.
@@ -36,8 +37,9 @@ struct MultiplyScratch {
 
 /// Outputs [first_output, + 4) of rows [first_row, + count).
 template <class Form, uint rows>
-BODY void multiply_tile(Args<typename Form::Matrix> matrix, typename Form::Matrix::Part part, uint first_output,
-                        uint first_row, uint count, Position at, Shared<MultiplyScratch> scratch) {
+BODY void multiply_tile(Args<typename Form::Matrix> matrix, typename Form::Matrix::Part part,
+                        uint first_output, uint first_row, uint count, Position at,
+                        Shared<MultiplyScratch> scratch) {
     constexpr uint span = multiply_span;
     float sums[multiply_outputs][rows];
     UNROLL for (uint o = 0; o < multiply_outputs; ++o) {
@@ -61,6 +63,7 @@ BODY void multiply_tile(Args<typename Form::Matrix> matrix, typename Form::Matri
     group_barrier();  // the sums before have been read
     UNROLL for (uint o = 0; o < multiply_outputs; ++o) {
         UNROLL for (uint r = 0; r < rows; ++r) {
+            if (r >= count) continue;
             const float sum = simd_sum(sums[o][r]);
             if (at.lane == 0) scratch.sums[at.simdgroup][o][r] = sum;
         }
@@ -75,8 +78,9 @@ BODY void multiply_tile(Args<typename Form::Matrix> matrix, typename Form::Matri
 }
 
 template <class Form>
-BODY void multiply_some_rows(Args<typename Form::Matrix> matrix, typename Form::Matrix::Part part, uint first_output,
-                             uint first_row, uint count, Position at, Shared<MultiplyScratch> scratch) {
+BODY void multiply_some_rows(Args<typename Form::Matrix> matrix, typename Form::Matrix::Part part,
+                             uint first_output, uint first_row, uint count, Position at,
+                             Shared<MultiplyScratch> scratch) {
     if (count == 1)
         multiply_tile<Form, 1>(matrix, part, first_output, first_row, count, at, scratch);
     else

@@ -49,22 +49,23 @@ ENTRY(multiply_experts_bf16, multiply_experts<DenseForm<bfloat>>, MultiplyExpert
       MultiplyScratch)
 
 #ifdef KERNEL_BODIES
-#define AFFINE_BODY(bits, name, Scale)                                                                          \
-    BODY void name(Args<MultiplyExperts<MultiplyAffine<Scale>>> args, Position at, Shared<MultiplyScratch> scratch) { \
-        multiply_experts<AffineForm<bits, Scale>>(args, at, scratch);                                           \
+#define AFFINE_BODY(bits, name, Scale)                                             \
+    BODY void name(Args<MultiplyExperts<MultiplyAffine<Scale>>> args, Position at, \
+                   Shared<MultiplyScratch> scratch) {                              \
+        multiply_experts<AffineForm<bits, Scale>>(args, at, scratch);              \
     }
 #else
 #define AFFINE_BODY(bits, name, Scale)
 #endif
-#define AFFINE_ENTRIES(bits)                                                                                    \
-    AFFINE_BODY(bits, experts_affine##bits##_of_float, float)                                                   \
-    AFFINE_BODY(bits, experts_affine##bits##_of_half, half)                                                     \
-    AFFINE_BODY(bits, experts_affine##bits##_of_bfloat, bfloat)                                                 \
-    ENTRY(multiply_experts_affine##bits##_f32, experts_affine##bits##_of_float,                                 \
-          MultiplyExperts<MultiplyAffine<float>>, MultiplyScratch)                                              \
-    ENTRY(multiply_experts_affine##bits##_f16, experts_affine##bits##_of_half,                                  \
-          MultiplyExperts<MultiplyAffine<half>>, MultiplyScratch)                                               \
-    ENTRY(multiply_experts_affine##bits##_bf16, experts_affine##bits##_of_bfloat,                               \
+#define AFFINE_ENTRIES(bits)                                                      \
+    AFFINE_BODY(bits, experts_affine##bits##_of_float, float)                     \
+    AFFINE_BODY(bits, experts_affine##bits##_of_half, half)                       \
+    AFFINE_BODY(bits, experts_affine##bits##_of_bfloat, bfloat)                   \
+    ENTRY(multiply_experts_affine##bits##_f32, experts_affine##bits##_of_float,   \
+          MultiplyExperts<MultiplyAffine<float>>, MultiplyScratch)                \
+    ENTRY(multiply_experts_affine##bits##_f16, experts_affine##bits##_of_half,    \
+          MultiplyExperts<MultiplyAffine<half>>, MultiplyScratch)                 \
+    ENTRY(multiply_experts_affine##bits##_bf16, experts_affine##bits##_of_bfloat, \
           MultiplyExperts<MultiplyAffine<bfloat>>, MultiplyScratch)
 AFFINE_ENTRIES(2)
 AFFINE_ENTRIES(3)

@@ -10,7 +10,6 @@
 
 namespace kapitsa {
 
-
 /// Rows of the table by the row's own token and the `order` - 1 before it, along its ancestors and then in
 /// the sequence's tail. The hash of n tokens is the exclusive or of token * multiplier, the own token with
 /// the first; heads (n - 2) * heads / (order - 1) and on take that of n tokens, modulo their size. Tokens
@@ -119,8 +118,9 @@ BODY void lookup_affine(Args<LookupAffine<Scale>> args, Position at, Shared<None
     const uint row = at.group.x, i = at.group.y * 256 + at.index, picked = args.picked[row];
     if (i >= args.columns) return;
     const typename MultiplyAffine<Scale>::Part part = args.parts[picked / args.part_rows];
-    args.y[ulong(row) * args.columns + i] = affine_value(part.codes, part.scales, part.biases, picked % args.part_rows,
-                                                         args.columns, args.group, args.bits, i);
+    args.y[ulong(row) * args.columns + i] =
+        affine_value(part.codes, part.scales, part.biases, picked % args.part_rows, args.columns, args.group,
+                     args.bits, i);
 }
 
 struct GateByMatchScratch {
@@ -131,7 +131,8 @@ BODY void gate_by_match(Args<GateByMatch> args, Position at, Shared<GateByMatchS
     const uint threads = at.simdgroups * 32, width = args.width;
     const ulong begin = (ulong(at.group.x) * args.streams + at.group.y) * width;
     float product = 0;
-    for (uint i = at.index; i < width; i += threads) product = fma(args.key[begin + i], args.query[begin + i], product);
+    for (uint i = at.index; i < width; i += threads)
+        product = fma(args.key[begin + i], args.query[begin + i], product);
     const float match = group_sum(product, at, scratch.sum) / sqrt(float(width));
     const float root = sqrt(max(abs(match), 1e-6f));
     const float gate = sigmoid(match == 0.0f ? 0.0f : match < 0.0f ? -root : match != match ? match : root);
@@ -159,7 +160,8 @@ BODY void dilated_conv(Args<DilatedConv> args, Position at, Shared<None>) {
         if (back % args.dilation == 0) inputs[args.taps - 1 - back / args.dilation] = input;
     }
     float total = 0;
-    for (uint tap = 0; tap < args.taps; ++tap) total = fma(args.weight[tap * args.channels + channel], inputs[tap], total);
+    for (uint tap = 0; tap < args.taps; ++tap)
+        total = fma(args.weight[tap * args.channels + channel], inputs[tap], total);
     const ulong place = ulong(row) * args.channels + channel;
     args.y[place] += args.direct[place] + silu(total);
 }

@@ -22,7 +22,7 @@ struct GridPositions {
     Out<float> x;     // [grid_rows * grid_columns, columns]
     uint table_side, grid_rows, grid_columns, block, columns;
 };
-GRID(GridPositions, args.grid_rows * args.grid_columns, parts_of(args.columns, 256), 1, 256)
+GRID(GridPositions, args.grid_rows* args.grid_columns, parts_of(args.columns, 256), 1, 256)
 
 #ifdef KERNEL_BODIES
 
@@ -51,7 +51,8 @@ BODY void grid_positions(Args<GridPositions> args, Position at, Shared<None>) {
     if (i >= args.columns) return;
     const uint in_block = args.block * args.block, blocks_across = args.grid_columns / args.block;
     const uint block = patch / in_block, place = patch % in_block;
-    const Between y = between(block / blocks_across * args.block + place / args.block, args.grid_rows, args.table_side);
+    const Between y =
+        between(block / blocks_across * args.block + place / args.block, args.grid_rows, args.table_side);
     const Between x =
         between(block % blocks_across * args.block + place % args.block, args.grid_columns, args.table_side);
     const In<float> upper = args.table + ulong(y.low) * args.table_side * args.columns + i,

@@ -73,7 +73,8 @@ BODY void gated_rms_norm(Args<GatedRmsNorm> args, Position at, Shared<None>) {
 BODY void norm_of_gated(Args<NormOfGated> args, Position at, Shared<NormScratch> scratch) {
     const uint threads = at.simdgroups * 32;
     const ulong begin = (ulong(at.group.x) * args.groups + at.group.y) * args.width;
-    const In<float> x = args.x + begin, gate = args.gate + begin, weight = args.weight + at.group.y * args.width;
+    const In<float> x = args.x + begin, gate = args.gate + begin,
+                    weight = args.weight + at.group.y * args.width;
     float squares = 0;
     for (uint i = at.index; i < args.width; i += threads) {
         const float v = x[i] * silu(gate[i]);

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "kernels/activations.h"
-#include "kernels/group_sum.h"
 #include "kernels/dialect/dialect.h"
+#include "kernels/group_sum.h"
 
 namespace kapitsa {
 
@@ -45,7 +45,7 @@ struct InjectStreams {
     uint rows, streams, width;
     float scale;
 };
-GRID(InjectStreams, args.rows, parts_of(args.streams * args.width, 256), 1, 256)
+GRID(InjectStreams, args.rows, parts_of(args.streams* args.width, 256), 1, 256)
 
 #ifdef KERNEL_BODIES
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "kernels/activations.h"
-#include "kernels/group_sum.h"
 #include "kernels/dialect/dialect.h"
+#include "kernels/group_sum.h"
 
 namespace kapitsa {
 

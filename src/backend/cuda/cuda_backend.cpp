@@ -1,5 +1,6 @@
 #include "backend/cuda/cuda_backend.h"
 
+#include <algorithm>
 #include <cstring>
 #include <unordered_map>
 #include <utility>
@@ -8,9 +9,9 @@
 #include "backend/cuda/driver.h"
 
 // What nvcc made of kernels_*.cu, as the build put it here.
-#define CUDA_MODULE(name, file)                                                                              \
-    asm(".section .rodata\n.balign 64\n.globl kapitsa_cuda_" #name "\nkapitsa_cuda_" #name                   \
-        ":\n.incbin \"" file "\"\n.byte 0\n.text\n");                                                        \
+#define CUDA_MODULE(name, file)                                                            \
+    asm(".section .rodata\n.balign 64\n.globl kapitsa_cuda_" #name "\nkapitsa_cuda_" #name \
+        ":\n.incbin \"" file "\"\n.byte 0\n.text\n");                                      \
     extern "C" const unsigned char kapitsa_cuda_##name[];
 #include "cuda_modules.inc"
 #undef CUDA_MODULE
@@ -41,9 +42,9 @@ public:
         const auto known = functions_.find(kernel);
         if (known != functions_.end()) return known->second;
         CUfunction found = nullptr;
-        const std::string name(kernel);
+        const std::string terminated(kernel);
         for (const CUmodule module : modules_)
-            if (driver.cuModuleGetFunction(&found, module, name.c_str()) == CUDA_SUCCESS) break;
+            if (driver.cuModuleGetFunction(&found, module, terminated.c_str()) == CUDA_SUCCESS) break;
         functions_.emplace(kernel, found);  // names are literals
         return found;
     }
@@ -70,7 +71,8 @@ private:
         TRY(driver.check(driver.cuDeviceGetName(text, sizeof text, device), "naming the device"));
         name = text;
         const auto ask = [&](CUdevice_attribute which, int& value) {
-            return driver.check(driver.cuDeviceGetAttribute(&value, which, device), "asking about the device");
+            return driver.check(driver.cuDeviceGetAttribute(&value, which, device),
+                                "asking about the device");
         };
         TRY(ask(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, major));
         TRY(ask(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, minor));
@@ -79,7 +81,8 @@ private:
             return fail(Fault::unsupported, name + " has compute capability " + std::to_string(major) + "." +
                                                 std::to_string(minor) + "; kapitsa needs 8.0 or newer");
         TRY(driver.check(driver.cuDeviceTotalMem(&memory_bytes, device), "measuring the device's memory"));
-        TRY(driver.check(driver.cuDevicePrimaryCtxRetain(&context_, device), "opening a context on the device"));
+        TRY(driver.check(driver.cuDevicePrimaryCtxRetain(&context_, device),
+                         "opening a context on the device"));
         TRY(current());
         for (const unsigned char* image : images) {
             CUmodule module = nullptr;
@@ -107,8 +110,7 @@ public:
 
     Status open() {
         TRY(gpu_.current());
-        TRY(check(driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "opening a stream"));
-        return check(driver_.cuMemHostAlloc(&staging_, staging_bytes, 0), "taking memory to copy through");
+        return check(driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "opening a stream");
     }
 
     Device device() const override {
@@ -124,7 +126,8 @@ public:
 
     Result<Address> allocate(std::size_t bytes) override {
         const Address at = TRY(take(bytes));
-        TRY(check(driver_.cuMemsetD8Async(at.value, 0, std::max<std::size_t>(bytes, 1), stream_), "clearing memory"));
+        TRY(check(driver_.cuMemsetD8Async(at.value, 0, std::max<std::size_t>(bytes, 1), stream_),
+                  "clearing memory"));
         return at;
     }
     Result<Address> import(Bytes host) override {
@@ -137,13 +140,15 @@ public:
     /// Through memory that the device reads by itself; the caller's bytes are free when this returns.
     void write(Address to, Bytes from) override {
         note(gpu_.current());
+        note(stage_for(from.size()));
         while (!from.empty() && failed_) {
-            const std::size_t bytes = std::min(from.size(), staging_bytes - staged_);
+            const std::size_t bytes = std::min(from.size(), staging_bytes_ - staged_);
             std::memcpy(static_cast<std::byte*>(staging_) + staged_, from.data(), bytes);
-            note(check(driver_.cuMemcpyHtoDAsync(to.value, static_cast<std::byte*>(staging_) + staged_, bytes, stream_),
+            note(check(driver_.cuMemcpyHtoDAsync(to.value, static_cast<std::byte*>(staging_) + staged_, bytes,
+                                                 stream_),
                        "copying to the device"));
             staged_ = (staged_ + bytes + 255) / 256 * 256;
-            if (staged_ >= staging_bytes) drain();
+            if (staged_ >= staging_bytes_) drain();
             to = to + bytes;
             from = from.subspan(bytes);
         }
@@ -152,9 +157,11 @@ public:
     Status read(Address from, std::span<std::byte> to) override {
         note(gpu_.current());
         drain();
+        note(stage_for(to.size()));
         for (std::size_t done = 0; done < to.size() && failed_;) {
-            const std::size_t bytes = std::min(to.size() - done, staging_bytes);
-            note(check(driver_.cuMemcpyDtoHAsync(staging_, from.value + done, bytes, stream_), "copying from the device"));
+            const std::size_t bytes = std::min(to.size() - done, staging_bytes_);
+            note(check(driver_.cuMemcpyDtoHAsync(staging_, from.value + done, bytes, stream_),
+                       "copying from the device"));
             drain();
             if (failed_) std::memcpy(to.data() + done, staging_, bytes);
             done += bytes;
@@ -168,7 +175,7 @@ public:
     }
 
 private:
-    static constexpr std::size_t staging_bytes = std::size_t(16) << 20;
+    static constexpr std::size_t staging_least = 64 << 10, staging_most = 32 << 20;
 
     Status check(CUresult result, const char* doing) const { return driver_.check(result, doing); }
     void note(Status status) {
@@ -177,6 +184,18 @@ private:
     void drain() {
         note(check(driver_.cuStreamSynchronize(stream_), "running kernels"));
         staged_ = 0;
+    }
+
+    /// Makes room to copy so much through, or through in pieces of the most there may be.
+    Status stage_for(std::size_t bytes) {
+        bytes = std::clamp(bytes, staging_least, staging_most);
+        if (bytes <= staging_bytes_ || !failed_) return Done{};
+        drain();
+        if (staging_) driver_.cuMemFreeHost(std::exchange(staging_, nullptr));
+        staging_bytes_ = 0;
+        TRY(check(driver_.cuMemHostAlloc(&staging_, bytes, 0), "taking memory to copy through"));
+        staging_bytes_ = bytes;
+        return Done{};
     }
 
     Result<Address> take(std::size_t bytes) {
@@ -193,18 +212,21 @@ private:
         const CUfunction called = gpu_.function(kernel);
         CHECK(called != nullptr);
         void* parameters[] = {const_cast<std::byte*>(args.data())};
-        note(check(driver_.cuLaunchKernel(called, grid.x, grid.y, grid.z, grid.threads, 1, 1, 0, stream_, parameters, nullptr),
+        note(check(driver_.cuLaunchKernel(called, grid.x, grid.y, grid.z, grid.threads, 1, 1, 0, stream_,
+                                          parameters, nullptr),
                    "starting a kernel"));
     }
-    void record_call(HostWork&, Bytes) override { CHECK(false && "the host does not share this device's memory"); }
+    void record_call(HostWork&, Bytes) override {
+        CHECK(false && "the host does not share this device's memory");
+    }
 
     Gpu& gpu_;
     const Driver& driver_;
     CUstream stream_ = nullptr;
     std::vector<CUdeviceptr> memory_;
-    void* staging_ = nullptr;  // [staging_bytes] that the device reads by itself
-    std::size_t staged_ = 0;   // of them under way
-    Status failed_ = Done{};   // the first failure; it stays
+    void* staging_ = nullptr;                     // [staging_bytes_] that the device reads by itself
+    std::size_t staging_bytes_ = 0, staged_ = 0;  // of which so many are under way
+    Status failed_ = Done{};                      // the first failure; it stays
 };
 
 }  // namespace

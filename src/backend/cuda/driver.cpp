@@ -8,15 +8,17 @@ namespace {
 Result<Driver> load() {
     void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
-        return fail(Fault::unsupported, "this machine has no NVIDIA driver (libcuda.so.1); without one the backend \"cuda\" "
-                                        "does not run, \"cpu\" does");
+        return fail(Fault::unsupported,
+                    "this machine has no NVIDIA driver (libcuda.so.1); without one the backend \"cuda\" "
+                    "does not run, \"cpu\" does");
     Driver driver;
 // cuda.h names some functions with the version of their interface: cuMemAlloc is cuMemAlloc_v2.
 #define CUDA_TEXT(name) #name
-#define CUDA_LOAD(name)                                                                                     \
-    driver.name = reinterpret_cast<decltype(driver.name)>(::dlsym(library, CUDA_TEXT(name)));               \
-    if (!driver.name)                                                                                       \
-        return fail(Fault::unsupported, "the NVIDIA driver is too old: it has no " CUDA_TEXT(name) "; install a newer one");
+#define CUDA_LOAD(name)                                                                       \
+    driver.name = reinterpret_cast<decltype(driver.name)>(::dlsym(library, CUDA_TEXT(name))); \
+    if (!driver.name)                                                                         \
+        return fail(Fault::unsupported,                                                       \
+                    "the NVIDIA driver is too old: it has no " CUDA_TEXT(name) "; install a newer one");
     CUDA_FUNCTIONS(CUDA_LOAD)
 #undef CUDA_LOAD
 #undef CUDA_TEXT

@@ -1,4 +1,5 @@
-// The CUDA driver, found when the program runs: a machine without one has no CUDA backend and everything else.
+// The CUDA driver, found when the program runs: a machine without one has no CUDA backend and everything
+// else.
 #pragma once
 
 #include <cuda.h>
@@ -9,31 +10,31 @@
 
 namespace kapitsa::cuda {
 
-#define CUDA_FUNCTIONS(ROW)     \
-    ROW(cuInit)                 \
-    ROW(cuGetErrorString)       \
-    ROW(cuDeviceGetCount)       \
-    ROW(cuDeviceGet)            \
-    ROW(cuDeviceGetName)        \
-    ROW(cuDeviceGetAttribute)   \
-    ROW(cuDeviceTotalMem)       \
+#define CUDA_FUNCTIONS(ROW)        \
+    ROW(cuInit)                    \
+    ROW(cuGetErrorString)          \
+    ROW(cuDeviceGetCount)          \
+    ROW(cuDeviceGet)               \
+    ROW(cuDeviceGetName)           \
+    ROW(cuDeviceGetAttribute)      \
+    ROW(cuDeviceTotalMem)          \
     ROW(cuDevicePrimaryCtxRetain)  \
     ROW(cuDevicePrimaryCtxRelease) \
-    ROW(cuCtxSetCurrent)        \
-    ROW(cuModuleLoadData)       \
-    ROW(cuModuleUnload)         \
-    ROW(cuModuleGetFunction)    \
-    ROW(cuFuncSetAttribute)     \
-    ROW(cuMemAlloc)             \
-    ROW(cuMemFree)              \
-    ROW(cuMemsetD8Async)        \
-    ROW(cuMemcpyHtoDAsync)      \
-    ROW(cuMemcpyDtoHAsync)      \
-    ROW(cuMemHostAlloc)         \
-    ROW(cuMemFreeHost)          \
-    ROW(cuStreamCreate)         \
-    ROW(cuStreamDestroy)        \
-    ROW(cuStreamSynchronize)    \
+    ROW(cuCtxSetCurrent)           \
+    ROW(cuModuleLoadData)          \
+    ROW(cuModuleUnload)            \
+    ROW(cuModuleGetFunction)       \
+    ROW(cuFuncSetAttribute)        \
+    ROW(cuMemAlloc)                \
+    ROW(cuMemFree)                 \
+    ROW(cuMemsetD8Async)           \
+    ROW(cuMemcpyHtoDAsync)         \
+    ROW(cuMemcpyDtoHAsync)         \
+    ROW(cuMemHostAlloc)            \
+    ROW(cuMemFreeHost)             \
+    ROW(cuStreamCreate)            \
+    ROW(cuStreamDestroy)           \
+    ROW(cuStreamSynchronize)       \
     ROW(cuLaunchKernel)
 
 /// The functions of the driver's library, by their own names.

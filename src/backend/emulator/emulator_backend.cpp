@@ -27,8 +27,8 @@ const std::unordered_map<std::string_view, const Entry*>& entries() {
     return table;
 }
 
-/// Zeroed memory between pages that nobody may touch; what is asked for ends at the one behind, but for what 16
-/// bytes of alignment leave.
+/// Zeroed memory between pages that nobody may touch; what is asked for ends at the one behind, but for what
+/// 16 bytes of alignment leave.
 class Guarded {
 public:
     static constexpr std::size_t alignment = 16;
@@ -66,10 +66,11 @@ class EmulatorBackend final : public Backend {
 public:
     Device device() const override {
         const long pages = ::sysconf(_SC_PHYS_PAGES), page_bytes = ::sysconf(_SC_PAGE_SIZE);
-        return {.name = "emulator",
-                .description = "the kernels of GPUs, a fiber a thread",
-                .memory_bytes = pages > 0 && page_bytes > 0 ? std::size_t(pages) * std::size_t(page_bytes) : 0,
-                .shares_host_memory = true};
+        return {
+            .name = "emulator",
+            .description = "the kernels of GPUs, a fiber a thread",
+            .memory_bytes = pages > 0 && page_bytes > 0 ? std::size_t(pages) * std::size_t(page_bytes) : 0,
+            .shares_host_memory = true};
     }
 
     bool has(std::string_view kernel) const override { return entries().contains(kernel); }
@@ -77,7 +78,8 @@ public:
     Result<Address> allocate(std::size_t bytes) override {
         Guarded memory(bytes);
         if (!memory)
-            return fail(Fault::out_of_memory, "the system did not give " + std::to_string(bytes >> 20) + " MiB");
+            return fail(Fault::out_of_memory,
+                        "the system did not give " + std::to_string(bytes >> 20) + " MiB");
         const Address address{reinterpret_cast<std::uint64_t>(memory.at())};
         memory_.push_back(std::move(memory));
         return address;

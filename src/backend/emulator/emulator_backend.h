@@ -1,5 +1,5 @@
-// The kernels of GPUs on the CPU, thread by thread as fibers: a microscope and not an engine. What a GPU forgives,
-// it refuses: kernels/dialect/fibers.h.
+// The kernels of GPUs on the CPU, thread by thread as fibers: a microscope and not an engine. What a GPU
+// forgives, it refuses: kernels/dialect/fibers.h.
 #pragma once
 
 #include <memory>

@@ -102,8 +102,7 @@ BODY uint simd_sum(uint value) {
     return value;
 }
 BODY float simd_max(float value) {
-    UNROLL for (uint step = 16; step > 0; step /= 2)
-        value = max(value, __shfl_xor_sync(~0u, value, step));
+    UNROLL for (uint step = 16; step > 0; step /= 2) value = max(value, __shfl_xor_sync(~0u, value, step));
     return value;
 }
 BODY uint simd_max(uint value) { return __reduce_max_sync(~0u, value); }
@@ -116,8 +115,8 @@ BODY uint count_bits(uint word) { return uint(__popc(word)); }
 // Grids and tables of handles are the host's.
 #define GRID(...)
 #define GRID_OF_ANY(...)
-#define ENTRY(entry, body, Arguments, Scratch)                                                          \
-    extern "C" __global__ void entry(const __grid_constant__ Arguments args) {                          \
-        __shared__ Scratch scratch;                                                                     \
-        body(args, here(), scratch);                                                                    \
+#define ENTRY(entry, body, Arguments, Scratch)                                 \
+    extern "C" __global__ void entry(const __grid_constant__ Arguments args) { \
+        __shared__ Scratch scratch;                                            \
+        body(args, here(), scratch);                                           \
     }

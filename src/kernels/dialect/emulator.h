@@ -1,5 +1,6 @@
-// What the words of a kernel file (dialect.h) mean to the emulator: the host's meaning, and bodies that run on
-// fibers. STRICT_ADDRESS_SPACES lets clang refuse what Metal would: a pointer that has lost its address space.
+// What the words of a kernel file (dialect.h) mean to the emulator: the host's meaning, and bodies that run
+// on fibers. STRICT_ADDRESS_SPACES lets clang refuse what Metal would: a pointer that has lost its address
+// space.
 #pragma once
 
 #include <atomic>
@@ -82,8 +83,8 @@ BODY T simd_shuffle_xor(T value, uint mask) {
     auto& group = emulator::Group::current();
     return group.exchange(value, "simd_shuffle_xor")[group.index() % 32 ^ mask];
 }
-/// The butterfly of the CUDA dialect, so that the two agree to the bit. `join` is commutative: all lanes come to one
-/// result.
+/// The butterfly of the CUDA dialect, so that the two agree to the bit. `join` is commutative: all lanes come
+/// to one result.
 template <typename T, typename Join>
 BODY T simd_butterfly(T value, const char* word, Join join) {
     const auto values = emulator::Group::current().exchange(value, word);
@@ -151,12 +152,13 @@ void run_group(Group& fibers, const char* name, const void* args, uint3 group, u
 }  // namespace kapitsa
 
 #undef ENTRY
-#define ENTRY(entry, body, Arguments, Scratch)                                                             \
-    inline constexpr ::kapitsa::Kernel<Arguments> entry{#entry};                                           \
-    [[maybe_unused]] static const auto& entry##_row = ::kapitsa::emulator::entries_here().emplace_back(    \
-        ::kapitsa::emulator::Entry{#entry, [](::kapitsa::emulator::Group& fibers, const char* name,        \
-                                              const void* args, ::kapitsa::uint3 group, ::kapitsa::uint threads) { \
-            ::kapitsa::emulator::run_group<Arguments, Scratch>(                                            \
-                fibers, name, args, group, threads,                                                        \
-                [](const Arguments& a, const ::kapitsa::Position& at, Scratch& s) { body(a, at, s); });    \
-        }});
+#define ENTRY(entry, body, Arguments, Scratch)                                                              \
+    inline constexpr ::kapitsa::Kernel<Arguments> entry{#entry};                                            \
+    [[maybe_unused]] static const auto& entry##_row =                                                       \
+        ::kapitsa::emulator::entries_here().emplace_back(::kapitsa::emulator::Entry{                        \
+            #entry, [](::kapitsa::emulator::Group& fibers, const char* name, const void* args,              \
+                       ::kapitsa::uint3 group, ::kapitsa::uint threads) {                                   \
+                ::kapitsa::emulator::run_group<Arguments, Scratch>(                                         \
+                    fibers, name, args, group, threads,                                                     \
+                    [](const Arguments& a, const ::kapitsa::Position& at, Scratch& s) { body(a, at, s); }); \
+            }});

@@ -18,7 +18,8 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-// switch_stacks(from, to): keeps what a call must keep on this stack, notes where in *from, and goes on at `to`.
+// switch_stacks(from, to): keeps what a call must keep on this stack, notes where in *from, and goes on at
+// `to`.
 extern "C" void kapitsa_switch_stacks(void** from, void* to);
 #if defined(__x86_64__)
 asm(R"(
@@ -219,7 +220,8 @@ void Group::yield() {
 void Group::arrive(Scope& scope, const char* word) {
     if (scope.arrived == 0) scope.word = word;
     if (scope.word != word) {
-        std::fprintf(stderr, "%s: thread %u calls %s where others wait at %s\n", name_, running_, word, scope.word);
+        std::fprintf(stderr, "%s: thread %u calls %s where others wait at %s\n", name_, running_, word,
+                     scope.word);
         std::abort();
     }
     ++progress_;

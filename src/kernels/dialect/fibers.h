@@ -1,6 +1,7 @@
-// One threadgroup as fibers on one OS thread: each thread of the group is a fiber, and gives way only at a barrier
-// or a simd_ call. Deterministic, and strict where hardware forgives: every simdgroup runs as far as it can before
-// the next one moves, so a missing barrier shows on the first run; a thread that is absent where others wait aborts.
+// One threadgroup as fibers on one OS thread: each thread of the group is a fiber, and gives way only at a
+// barrier or a simd_ call. Deterministic, and strict where hardware forgives: every simdgroup runs as far as
+// it can before the next one moves, so a missing barrier shows on the first run; a thread that is absent
+// where others wait aborts.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +34,8 @@ public:
     void barrier() { arrive(group_, "group_barrier"); }
     void simd_barrier() { arrive(simdgroups_[running_ / 32].scope, "simd_barrier"); }
 
-    /// Publishes `value`, waits for the simdgroup; then reader(lane) is any lane's value until the next exchange.
+    /// Publishes `value`, waits for the simdgroup; then reader(lane) is any lane's value until the next
+    /// exchange.
     template <typename T>
     class Values {
     public:

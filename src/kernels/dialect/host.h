@@ -1,5 +1,5 @@
-// What the words of a kernel file (dialect.h) mean to the host: argument structs are plain structs, and an ENTRY
-// row is a typed handle that accepts no other arguments.
+// What the words of a kernel file (dialect.h) mean to the host: argument structs are plain structs, and an
+// ENTRY row is a typed handle that accepts no other arguments.
 #pragma once
 
 #include <bit>
@@ -34,8 +34,8 @@ using Out = T*;  // written to one
 constexpr float float_of_bits(uint bits) { return std::bit_cast<float>(bits); }
 constexpr float float_of_half_bits(uint bits) { return float_from_f16(std::uint16_t(bits)); }
 
-/// How a launch is cut on a device with threadgroups: how many groups, of how many threads. A backend that cuts
-/// work its own way ignores it.
+/// How a launch is cut on a device with threadgroups: how many groups, of how many threads. A backend that
+/// cuts work its own way ignores it.
 struct Grid {
     std::uint32_t x = 1, y = 1, z = 1, threads = 32;
 };
@@ -56,7 +56,9 @@ constexpr std::uint32_t parts_of(std::uint32_t whole, std::uint32_t part) {
 #define TABLE inline constexpr
 #define GRID(Arguments, ...) \
     constexpr ::kapitsa::Grid grid_of(const Arguments& args) { return {__VA_ARGS__}; }
-#define GRID_OF_ANY(Type, Arguments, ...) \
-    template <typename Type>              \
-    constexpr ::kapitsa::Grid grid_of(const Arguments& args) { return {__VA_ARGS__}; }
+#define GRID_OF_ANY(Type, Arguments, ...)                      \
+    template <typename Type>                                   \
+    constexpr ::kapitsa::Grid grid_of(const Arguments& args) { \
+        return {__VA_ARGS__};                                  \
+    }
 #define ENTRY(entry, body, Arguments, Scratch) inline constexpr ::kapitsa::Kernel<Arguments> entry{#entry};

@@ -62,11 +62,11 @@ BODY uint simd_ballot(bool value) { return uint(ulong(metal::simd_ballot(value))
 
 #define GRID(...)
 #define GRID_OF_ANY(...)
-#define ENTRY(entry, body, Arguments, Scratch)                                                          \
+#define ENTRY(entry, body, Arguments, Scratch)                                                              \
     kernel void entry(constant Arguments& args [[buffer(0)]], uint3 group [[threadgroup_position_in_grid]], \
                       uint index [[thread_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]],  \
-                      uint simdgroup [[simdgroup_index_in_threadgroup]],                                \
-                      uint simdgroups [[simdgroups_per_threadgroup]]) {                                 \
-        threadgroup Scratch scratch;                                                                    \
-        body(args, Position{group, index, lane, simdgroup, simdgroups}, scratch);                       \
+                      uint simdgroup [[simdgroup_index_in_threadgroup]],                                    \
+                      uint simdgroups [[simdgroups_per_threadgroup]]) {                                     \
+        threadgroup Scratch scratch;                                                                        \
+        body(args, Position{group, index, lane, simdgroup, simdgroups}, scratch);                           \
     }
