@@ -14,7 +14,7 @@
 
 namespace kapitsa {
 
-constexpr uint multiply_outputs = 4, multiply_rows_at_once = 8, multiply_simdgroups = 4;  // of a group
+constexpr uint multiply_outputs = 4, multiply_rows_at_once = 4, multiply_simdgroups = 4;  // of a group
 constexpr uint multiply_span =
     8;  // columns that a lane takes at once; every block of several values is a multiple
 
