@@ -25,11 +25,6 @@ struct Device {
     bool shares_host_memory = false;  // weights are used where they are mapped
 };
 
-/// How a launch is cut on a device with threadgroups. A backend that cuts work its own way ignores it.
-struct Grid {
-    std::uint32_t x = 1, y = 1, z = 1, threads = 32;
-};
-
 /// What the host does between two launches of a step: it sees what the launches before wrote, and those after
 /// see what it writes.
 class HostWork {
@@ -56,11 +51,11 @@ public:
     /// Device bytes to the host. Everything submitted is waited for.
     virtual Status read(Address from, std::span<std::byte> to) = 0;
 
-    /// Records one launch. Nothing runs before `run`.
+    /// Records one launch, cut as the kernel's file says. Nothing runs before `run`.
     template <typename Args>
-    void launch(Kernel<Args> kernel, const std::type_identity_t<Args>& args, Grid grid = {}) {
+    void launch(Kernel<Args> kernel, const std::type_identity_t<Args>& args) {
         static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= 512);
-        record(kernel.name, std::as_bytes(std::span(&args, 1)), grid);
+        record(kernel.name, std::as_bytes(std::span(&args, 1)), grid_of(args));
     }
     /// Records work of the host; only on a device that shares its memory. `work` lives until the run.
     template <typename Args>
@@ -81,8 +76,12 @@ struct BackendOptions {
     std::uint32_t threads = 0;  // of the CPU backend; 0: as many as the process may use cores
 };
 
-/// "cpu", or "cpu-f64": the same with the sums of matrix products and norms in f64, slow, to measure the
-/// other by. Fault::unsupported, with the list of what is here, for another name.
+/// What KAPITSA_BACKEND says, else "cpu".
+std::string default_backend();
+
+/// "cpu"; "cuda": an NVIDIA GPU, where the build and the machine have what it needs; "cpu-f64": "cpu" with
+/// the sums of matrix products and norms in f64, slow, to measure the other by; "emulator": the kernels of
+/// GPUs on the CPU, slower still. Fault::unsupported, with the list of what is here, for another name.
 Result<std::unique_ptr<Backend>> open_backend(std::string_view name, const BackendOptions& options = {});
 
 }  // namespace kapitsa

@@ -24,6 +24,7 @@ Result<LoadedModel> load_folder(const ModelFolder& folder, const LoadOptions& op
     wanted.sequences = static_cast<std::uint32_t>(options.parallel);
     wanted.threads = wanted_threads(options.threads);
     wanted.expert_bytes = options.expert_bytes;
+    if (!options.backend.empty()) wanted.backend = options.backend;
     auto runner = TRY(load_runner(*loaded.checkpoint, wanted));
     const bool sees = runner->info().picture_patches > 0;
     if (!sees && !options.mmproj.empty() && options.mmproj != no_tower)
@@ -54,6 +55,10 @@ void declare_load_options(Arguments& arguments, LoadOptions& options) {
         "they are asked for",
         "off where the model fits, else what there is");
     arguments.number("--threads", options.threads, 1, threads_most, "Threads that compute", "one a core");
+    arguments.text(
+        "--backend", options.backend, "NAME",
+        "What computes: cpu, cuda (an NVIDIA GPU), or emulator (the GPU's kernels on the CPU, very slow)",
+        "KAPITSA_BACKEND, else cpu");
 }
 
 void declare_tower_option(Arguments& arguments, LoadOptions& options) {

@@ -18,6 +18,7 @@ struct LoadOptions {
     std::string model;                          // as find_model takes it
     std::uint64_t context = 0;                  // tokens one sequence may hold; 0: as load_runner chooses
     std::uint64_t threads = 0;                  // 0: one a core
+    std::string backend;                        // empty: default_backend()
     std::optional<std::uint64_t> expert_bytes;  // as RunnerOptions has it
     std::uint64_t parallel = 1;                 // sequences at once
     std::string mmproj;                         // as choose_tower takes it (towers.h)

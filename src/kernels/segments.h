@@ -1,7 +1,7 @@
 // How the rows of a step lie, as every kernel that looks beyond its own row sees it.
 #pragma once
 
-#include "kernels/dialect/host.h"
+#include "kernels/dialect/dialect.h"
 
 namespace kapitsa {
 

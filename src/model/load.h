@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "backend/backend.h"
 #include "formats/checkpoint.h"
 #include "model/runner.h"
 
@@ -15,7 +16,7 @@ struct RunnerOptions {
     std::uint32_t context = 0;    // tokens a sequence may hold; 0: what the model was made for, at most 32768
     std::uint32_t sequences = 8;  // at once
     std::uint32_t threads = 0;    // 0: as many as there are cores
-    std::string backend = "cpu";
+    std::string backend = default_backend();
     std::uint32_t rows_per_step = 512;
     std::uint32_t draft_rows = 16;  // of one sequence in one step; 64 at most
     std::uint32_t wanted_rows = 0;  // the most logits of one step; 0: enough for each sequence and its draft

@@ -188,14 +188,15 @@ Status ModelRunner::rehearse() {
 
 Status ModelRunner::start_disk(const RunnerOptions& options) {
     const std::uint32_t rows = info_.rows_per_step;
-    if (options.expert_bytes == 0) return Done{};
+    const bool shares_memory = backend_->device().shares_host_memory;
+    if (options.expert_bytes.value_or(shares_memory ? 1 : 0) == 0) return Done{};
     const auto shares = options.expert_bytes ? disk_->divide(*options.expert_bytes, rows) : shares_that_fit();
     if (!shares.experts && !shares.rows) return Done{};
     if (disk_->bytes() == 0)
         return fail(Fault::invalid_input,
                     "this model has no experts, and no tables of n-grams, that could "
                     "stay in their files: leave --expert-memory out");
-    if (!backend_->device().shares_host_memory)
+    if (!shares_memory)
         return fail(Fault::unsupported,
                     "experts and tables that stay in their files need a backend that shares the machine's "
                     "memory: leave --expert-memory out");

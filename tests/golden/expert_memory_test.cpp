@@ -34,7 +34,7 @@ protected:
 };
 
 TEST_P(ExpertMemoryOf, AnyAmountOfItGivesTheSameBits) {
-    ModelCase mapped(GetParam(), {.expert_bytes = 0});
+    ModelCase mapped(GetParam(), {.backend = "cpu", .expert_bytes = 0});
     const auto expected = talk(mapped);
     EXPECT_EQ(mapped.runner().expert_counters().read, 0u);
 
@@ -42,7 +42,7 @@ TEST_P(ExpertMemoryOf, AnyAmountOfItGivesTheSameBits) {
     std::uint64_t read_with_little = 0;
     for (const std::uint64_t bytes : {little, 2 * little, std::uint64_t{1} << 30}) {
         for (const std::uint32_t threads : {1u, 3u}) {
-            ModelCase model(GetParam(), {.threads = threads, .expert_bytes = bytes});
+            ModelCase model(GetParam(), {.threads = threads, .backend = "cpu", .expert_bytes = bytes});
             ASSERT_EQ(talk(model), expected) << bytes << " bytes, " << threads << " threads";
             const DiskCounters counters = model.runner().expert_counters();
             EXPECT_GT(counters.read, 0u);
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ExpertMemoryOf,
 TEST(ExpertMemoryOptions, TooLittleOfItIsRefusedAndAModelWithoutExpertsHasNone) {
     const auto refusal = [](const char* folder, std::uint64_t bytes) {
         const auto checkpoint = open_checkpoint(std::string(KAPITSA_SOURCE_DIR "/") + folder);
-        const auto runner = load_runner(*checkpoint, {.expert_bytes = bytes});
+        const auto runner = load_runner(*checkpoint, {.backend = "cpu", .expert_bytes = bytes});
         return runner ? "accepted" : runner.error().message;
     };
     EXPECT_NE(refusal("tests/data/goldens/qwen3_5-moe", 4096).find("the experts of one layer take"),

@@ -23,7 +23,7 @@ std::uint64_t least_expert_bytes(const std::string& folder) {
         open_checkpoint(folder.starts_with('/') ? folder : KAPITSA_SOURCE_DIR "/" + folder);
     CHECK(checkpoint.has_value());
     std::uint64_t bytes = 1u << 16;
-    while (!load_runner(*checkpoint, {.expert_bytes = bytes})) bytes *= 2;
+    while (!load_runner(*checkpoint, {.backend = "cpu", .expert_bytes = bytes})) bytes *= 2;
     return bytes;
 }
 

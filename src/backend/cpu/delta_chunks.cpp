@@ -136,7 +136,7 @@ void delta_chunks_units(const DeltaChunks& args, std::uint32_t first, std::uint3
     for (std::size_t unit = first; unit < last; ++unit) {
         const SegmentRows& segment = args.segments[unit / args.value_heads];
         const std::size_t head = unit % args.value_heads;
-        const std::size_t key_head = key_head_of(args, uint(head));
+        const std::size_t key_head = key_head_of(uint(head), args.key_heads, args.value_heads, args.tiled);
         Workshop work(args, scratch.floats(Workshop::floats(args)));
         float* committed =
             args.states + (segment.sequence * args.value_heads + head) * args.key_width * args.value_width;

@@ -45,7 +45,7 @@ struct RowInputs {
     HWY_INLINE RowInputs(const Args& args, std::size_t row, std::size_t head, std::size_t column) {
         const std::size_t keys = std::size_t(args.key_heads) * args.key_width;
         const std::size_t columns = 2 * keys + std::size_t(args.value_heads) * args.value_width;
-        const std::size_t key_head = key_head_of(args, uint(head));
+        const std::size_t key_head = key_head_of(uint(head), args.key_heads, args.value_heads, args.tiled);
         const float* x = args.qkv + row * columns;
         q = x + key_head * args.key_width;
         k = q + keys;

@@ -10,7 +10,7 @@ namespace kapitsa::blocks {
 
 /// e2m1 with e4m3 to 16 values and a factor. Scale and factor are multiplied first, as ModelOpt does.
 struct NVFP4 {
-    enum : uint { values = 16, bytes = 8, scales = 1 };
+    enum : uint { values = 16, bytes = 8, scales = 1, apart = 1 };
     static INLINE float scale(uint code) { return e4m3(code); }
     static INLINE float value(In<uchar> block, uint scale, float factor, uint i) {
         return e2m1(block[i / 2] >> 4 * (i % 2) & 15) * (e4m3(scale) * factor);
@@ -19,7 +19,7 @@ struct NVFP4 {
 
 /// e2m1 with e8m0 to 32 values.
 struct MXFP4 {
-    enum : uint { values = 32, bytes = 16, scales = 1 };
+    enum : uint { values = 32, bytes = 16, scales = 1, apart = 1 };
     static INLINE float value(In<uchar> block, uint scale, float factor, uint i) {
         return e2m1(block[i / 2] >> 4 * (i % 2) & 15) * (e8m0(scale) * factor);
     }
@@ -27,7 +27,7 @@ struct MXFP4 {
 
 /// e4m3 with e8m0 to 32 values.
 struct MXFP8 {
-    enum : uint { values = 32, bytes = 32, scales = 1 };
+    enum : uint { values = 32, bytes = 32, scales = 1, apart = 1 };
     static INLINE float value(In<uchar> block, uint scale, float factor, uint i) {
         return e4m3(block[i]) * (e8m0(scale) * factor);
     }
@@ -35,7 +35,7 @@ struct MXFP8 {
 
 /// e4m3 with a factor for the matrix, for each row, or for each tile of rows and columns.
 struct FP8 {
-    enum : uint { values = 1, bytes = 1, scales = 0 };
+    enum : uint { values = 1, bytes = 1, scales = 0, apart = 1 };
     static INLINE float value(In<uchar> block, uint, float factor, uint i) { return e4m3(block[i]) * factor; }
 };
 

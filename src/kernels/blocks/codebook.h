@@ -24,7 +24,7 @@ INLINE float iq3_s_level(uint entry, uint j) { return float(2 * (entry >> 3 * j 
 
 /// d, upper bits of the scales (u16), lower ones[4], codes[128] of eight sub-blocks.
 struct IQ4_XS {
-    enum : uint { values = 256, bytes = 136, scales = 0 };
+    enum : uint { values = 256, bytes = 136, scales = 0, apart = 0 };
     static INLINE int scale(In<uchar> block, uint k) {
         const uint upper = (block[2] | uint(block[3]) << 8) >> 2 * k & 3;
         return int((block[4 + k / 2] >> 4 * (k % 2) & 15) | upper << 4) - 32;
@@ -37,7 +37,7 @@ struct IQ4_XS {
 
 /// d, then for each sub-block of 32: four indices, and a word of four times seven signs and a scale.
 struct IQ2_XXS {
-    enum : uint { values = 256, bytes = 66, scales = 0 };
+    enum : uint { values = 256, bytes = 66, scales = 0, apart = 0 };
     static INLINE float scale(float d, uint nibble) { return d * (0.5f + float(nibble)) * 0.25f; }
     static INLINE float value(In<uchar> block, uint i) {
         const In<uchar> part = block + 2 + 8 * (i / 32);
@@ -49,7 +49,7 @@ struct IQ2_XXS {
 
 /// d, 32 pairs of an index (9 bits) and seven signs, scales[8] of a nibble for 16 values.
 struct IQ2_XS {
-    enum : uint { values = 256, bytes = 74, scales = 0 };
+    enum : uint { values = 256, bytes = 74, scales = 0, apart = 0 };
     static INLINE float value(In<uchar> block, uint i) {
         const In<uchar> pair = block + 2 + 2 * (i / 8);
         const uint code = pair[0] | uint(pair[1]) << 8, nibble = block[66 + i / 32] >> 4 * (i % 32 / 16) & 15;
@@ -60,7 +60,7 @@ struct IQ2_XS {
 
 /// d, indices[32], signs[32], upper two bits of the indices[8], scales[8].
 struct IQ2_S {
-    enum : uint { values = 256, bytes = 82, scales = 0 };
+    enum : uint { values = 256, bytes = 82, scales = 0, apart = 0 };
     static INLINE float value(In<uchar> block, uint i) {
         const uint k = i / 32, l = i % 32 / 8, upper = block[66 + k] >> 2 * l & 3,
                    nibble = block[74 + k] >> 4 * (l / 2) & 15;
@@ -72,7 +72,7 @@ struct IQ2_S {
 
 /// d, indices[64] of four values each, eight words of signs and scale.
 struct IQ3_XXS {
-    enum : uint { values = 256, bytes = 98, scales = 0 };
+    enum : uint { values = 256, bytes = 98, scales = 0, apart = 0 };
     static INLINE float value(In<uchar> block, uint i) {
         const uint l = i % 32 / 8, word = word_at(block + 66 + 4 * (i / 32));
         const float scale = half_at(block) * (0.5f + float(word >> 28)) * 0.5f;
@@ -83,7 +83,7 @@ struct IQ3_XXS {
 
 /// d, indices[64], their ninth bits[8], signs[32], scales[4].
 struct IQ3_S {
-    enum : uint { values = 256, bytes = 110, scales = 0 };
+    enum : uint { values = 256, bytes = 110, scales = 0, apart = 0 };
     static INLINE float value(In<uchar> block, uint i) {
         const uint k = i / 32, ninth = block[66 + k] >> i % 32 / 4 & 1,
                    nibble = block[106 + k / 2] >> 4 * (k % 2) & 15;

@@ -1,6 +1,6 @@
 // The list of quantised forms that lie in blocks of whole bytes: what a kernel's name, a message and the code
 // that decodes them go by. ROW(form, type): the type has `values` and `bytes` of a block, and `scales`, the
-// bytes of scales that a block has in another tensor.
+// bytes of scales that a block has in another tensor; `apart` says that it has the value() of apart.h.
 #pragma once
 
 #include "kernels/blocks/apart.h"
@@ -49,6 +49,7 @@ enum class BlockForm : uchar {
 struct BlockShape {
     uint values, bytes, scales;
 };
+#ifdef KERNEL_HOST
 constexpr BlockShape block_shapes[] = {
 #define BLOCK_SHAPE(form, Type) {blocks::Type::values, blocks::Type::bytes, blocks::Type::scales},
     BLOCK_FORMS(BLOCK_SHAPE)
@@ -63,5 +64,6 @@ constexpr uint block_form_count = sizeof(block_shapes) / sizeof(block_shapes[0])
 
 constexpr BlockShape shape_of(BlockForm form) { return block_shapes[uint(form)]; }
 constexpr const char* name_of(BlockForm form) { return block_names[uint(form)]; }
+#endif
 
 }  // namespace kapitsa

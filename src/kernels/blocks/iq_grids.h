@@ -18,7 +18,7 @@
 //     SOFTWARE.
 #pragma once
 
-#include "kernels/dialect/host.h"
+#include "kernels/dialect/dialect.h"
 
 namespace kapitsa::blocks {
 

@@ -13,7 +13,7 @@ INLINE uint two_bits(In<uchar> bytes, uint i) {
 
 /// scales[16] (scale and minimum in a nibble each), codes[64], d, dmin.
 struct Q2_K {
-    enum : uint { values = 256, bytes = 84, scales = 0 };
+    enum : uint { values = 256, bytes = 84, scales = 0, apart = 0 };
     static INLINE float value(In<uchar> block, uint i) {
         const uint packed = block[i / 16];
         const float scale = half_at(block + 80) * float(packed & 15),
@@ -24,7 +24,7 @@ struct Q2_K {
 
 /// Third bits[32] (a bit not set takes 4 away), codes[64], scales[12] of 6 bits, d.
 struct Q3_K {
-    enum : uint { values = 256, bytes = 110, scales = 0 };
+    enum : uint { values = 256, bytes = 110, scales = 0, apart = 0 };
     static INLINE uint scale(In<uchar> packed, uint k) {
         return nibble(packed, 8, k) | (packed[8 + k % 4] >> 2 * (k / 4) & 3) << 4;
     }
@@ -44,7 +44,7 @@ INLINE uint six_bit_minimum(In<uchar> packed, uint k) {
 
 /// d, dmin, scales[12], codes[128]: each 32 bytes hold 64 values, low nibbles first.
 struct Q4_K {
-    enum : uint { values = 256, bytes = 144, scales = 0 };
+    enum : uint { values = 256, bytes = 144, scales = 0, apart = 0 };
     static INLINE float value(In<uchar> block, uint i) {
         const uint k = i / 32, code = nibble(block + 16 + 32 * (i / 64), 32, i % 64);
         const float scale = half_at(block) * float(six_bit_scale(block + 4, k)),
@@ -55,7 +55,7 @@ struct Q4_K {
 
 /// d, dmin, scales[12], fifth bits[32], codes[128].
 struct Q5_K {
-    enum : uint { values = 256, bytes = 176, scales = 0 };
+    enum : uint { values = 256, bytes = 176, scales = 0, apart = 0 };
     static INLINE float value(In<uchar> block, uint i) {
         const uint k = i / 32, fifth = block[16 + i % 32] >> k & 1,
                    code = nibble(block + 48 + 32 * (i / 64), 32, i % 64) | fifth << 4;
@@ -67,7 +67,7 @@ struct Q5_K {
 
 /// Low nibbles[128], upper pairs of bits[64], signed scales[16], d. A half of 128 values has 64 and 32 bytes.
 struct Q6_K {
-    enum : uint { values = 256, bytes = 210, scales = 0 };
+    enum : uint { values = 256, bytes = 210, scales = 0, apart = 0 };
     static INLINE float value(In<uchar> block, uint i) {
         const uint part = i / 128, j = i % 128, low = nibble(block + 64 * part, 64, j),
                    upper = block[128 + 32 * part + j % 32] >> 2 * (j / 32) & 3;
@@ -78,7 +78,7 @@ struct Q6_K {
 
 /// Ternary, five to a byte: qs[48], qh[4], d. A byte holds digits of base 3 as a fraction of 256.
 struct TQ1_0 {
-    enum : uint { values = 256, bytes = 54, scales = 0 };
+    enum : uint { values = 256, bytes = 54, scales = 0, apart = 0 };
     static INLINE int digit(uint byte, uint n) {
         uint power = 1;
         for (uint k = 0; k < n; ++k) power *= 3;
@@ -94,7 +94,7 @@ struct TQ1_0 {
 
 /// Ternary in two bits: codes[64], d.
 struct TQ2_0 {
-    enum : uint { values = 256, bytes = 66, scales = 0 };
+    enum : uint { values = 256, bytes = 66, scales = 0, apart = 0 };
     static INLINE float value(In<uchar> block, uint i) {
         return half_at(block + 64) * float(int(two_bits(block, i)) - 1);
     }

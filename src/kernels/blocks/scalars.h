@@ -1,7 +1,7 @@
 // The small floats that scales and codes of quantised weights are stored as.
 #pragma once
 
-#include "kernels/dialect/host.h"
+#include "kernels/dialect/dialect.h"
 
 namespace kapitsa::blocks {
 

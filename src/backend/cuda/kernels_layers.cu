@@ -1,0 +1,13 @@
+// The bodies of all kernels that read no quantised weights, for nvcc.
+#include "kernels/attend.h"
+#include "kernels/choose_tokens.h"
+#include "kernels/delta_net.h"
+#include "kernels/elementwise.h"
+#include "kernels/layer_norm.h"
+#include "kernels/mamba2.h"
+#include "kernels/picture.h"
+#include "kernels/rms_norm.h"
+#include "kernels/short_conv.h"
+#include "kernels/sparse_attend.h"
+#include "kernels/streams.h"
+#include "kernels/unit_norm.h"
