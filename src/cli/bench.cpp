@@ -100,16 +100,18 @@ double rounded(double value) { return std::round(value * 1e4) / 1e4; }
 
 class Report {
 public:
-    /// bandwidth: bytes a second.
+    /// bandwidth: bytes a second; 0: not measured.
     Report(const ModelService& model, std::uint32_t threads, bool json, double bandwidth)
         : model_(model), threads_(threads), json_(json), bandwidth_(bandwidth) {}
 
     void head() const {
         if (json_) return;
         const auto& info = model_.info();
-        print(fmt::format("{} ({}), {:.1f} MB read a token; {} threads read {:.1f} GB/s\n", model_.name(),
-                          info.architecture, static_cast<double>(info.decode_bytes) / 1e6, threads_,
-                          bandwidth_ / 1e9));
+        const std::string reader =
+            bandwidth_ > 0 ? fmt::format("{} threads read {:.1f} GB/s", threads_, bandwidth_ / 1e9)
+                           : info.device + " (its bandwidth is not measured)";
+        print(fmt::format("{} ({}), {:.1f} MB read a token; {}\n", model_.name(), info.architecture,
+                          static_cast<double>(info.decode_bytes) / 1e6, reader));
         print(fmt::format("{:>7} {:>7} {:>16} {:>16} {:>16} {:>10}\n", "prompt", "answer", "prefill tokens/s",
                           "decode tokens/s", "first token ms", "bandwidth"));
     }
@@ -143,23 +145,30 @@ public:
         const double decode = median(runs, &Speeds::decode_tokens_per_s);
         const double first = median(runs, &Speeds::first_token_ms);
         const auto& info = model_.info();
-        const double share = static_cast<double>(info.decode_bytes) * decode / bandwidth_;
-        if (json_)
-            print(fmt::format("{}\n", dump_json(Json{{"bench", "generate"},
-                                                     {"model", model_.name()},
-                                                     {"threads", threads_},
-                                                     {"prompt_tokens", lengths.prompt},
-                                                     {"answer_tokens", lengths.answer},
-                                                     {"runs", runs.size()},
-                                                     {"prefill_tokens_per_s", rounded(prefill)},
-                                                     {"decode_tokens_per_s", rounded(decode)},
-                                                     {"first_token_ms", rounded(first)},
-                                                     {"decode_bytes", info.decode_bytes},
-                                                     {"read_bytes_per_s", std::round(bandwidth_)},
-                                                     {"bandwidth_share", rounded(share)}})));
-        else
-            print(fmt::format("{:>7} {:>7} {:>16.1f} {:>16.1f} {:>16.1f} {:>9.0f}%\n", lengths.prompt,
-                              lengths.answer, prefill, decode, first, share * 100));
+        const double share =
+            bandwidth_ > 0 ? static_cast<double>(info.decode_bytes) * decode / bandwidth_ : 0;
+        if (json_) {
+            Json line{{"bench", "generate"},
+                      {"model", model_.name()},
+                      {"backend", info.backend},
+                      {"threads", threads_},
+                      {"prompt_tokens", lengths.prompt},
+                      {"answer_tokens", lengths.answer},
+                      {"runs", runs.size()},
+                      {"prefill_tokens_per_s", rounded(prefill)},
+                      {"decode_tokens_per_s", rounded(decode)},
+                      {"first_token_ms", rounded(first)},
+                      {"decode_bytes", info.decode_bytes}};
+            if (bandwidth_ > 0) {
+                line["read_bytes_per_s"] = std::round(bandwidth_);
+                line["bandwidth_share"] = rounded(share);
+            }
+            print(fmt::format("{}\n", dump_json(line)));
+            return;
+        }
+        const std::string part = bandwidth_ > 0 ? fmt::format("{:.0f}%", share * 100) : "-";
+        print(fmt::format("{:>7} {:>7} {:>16.1f} {:>16.1f} {:>16.1f} {:>10}\n", lengths.prompt,
+                          lengths.answer, prefill, decode, first, part));
     }
 
 private:
@@ -173,7 +182,8 @@ Status run(const Options& options) {
     const auto model = TRY(load_model(options.load));
     TRY(check_lengths(options, model.service->context()));
     const auto threads = wanted_threads(options.load.threads);
-    const Report report(*model.service, threads, options.json, read_bandwidth(threads));
+    const double bandwidth = model.service->info().on_host ? read_bandwidth(threads) : 0;
+    const Report report(*model.service, threads, options.json, bandwidth);
     report.head();
     TRY(flush_output());
     TRY(measure(*model.service, {16, 8}, 1));  // warms caches and the clock of the processor up

@@ -51,7 +51,11 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::load(const Checkpoint& checkpo
                                               " tokens is longer than the model was made for: --ctx takes at "
                                               "most " +
                                               std::to_string(shape.context) + " here");
+    const Device device = runner->backend_->device();
     runner->info_ = {.architecture = std::string(architecture->name),
+                     .backend = device.name,
+                     .device = device.description,
+                     .on_host = device.shares_host_memory,
                      .vocabulary = shape.vocabulary,
                      .context = options.context ? options.context : std::min(shape.context, default_context),
                      .sequences = options.sequences,

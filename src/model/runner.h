@@ -52,6 +52,8 @@ struct Step {
 
 struct RunnerInfo {
     std::string architecture;         // "qwen3_5"
+    std::string backend, device;      // "cuda", and what it runs on, for people
+    bool on_host = true;              // weights are read from the machine's own memory
     std::uint32_t vocabulary = 0;     // columns of the logits
     std::uint32_t context = 0;        // tokens one sequence may hold
     std::uint32_t sequences = 0;      // slots
