@@ -1,12 +1,24 @@
-# The CUDA backend is built where nvcc is: kernels_*.cu become one fatbin each (machine code for every architecture of
+# The CUDA backend is built where nvcc and an NVIDIA driver are, or where -DKAPITSA_CUDA=ON asks for it: kernels_*.cu become one fatbin each (machine code for every architecture of
 # the list, and PTX of the first for newer ones), which cuda_backend.cpp takes in. The driver is found when the program runs.
 find_program(KAPITSA_NVCC nvcc HINTS /usr/local/cuda/bin)
-option(KAPITSA_CUDA "Build the CUDA backend where nvcc is found" ON)
+set(KAPITSA_CUDA AUTO CACHE STRING "Build the CUDA backend: ON, OFF, or AUTO, where this machine can build and run it")
+set_property(CACHE KAPITSA_CUDA PROPERTY STRINGS AUTO ON OFF)
+if(KAPITSA_CUDA STREQUAL "AUTO")
+    set(build_cuda OFF)
+    if(KAPITSA_NVCC AND EXISTS /dev/nvidiactl)
+        set(build_cuda ON)
+    endif()
+else()
+    set(build_cuda ${KAPITSA_CUDA})
+    if(build_cuda AND NOT KAPITSA_NVCC)
+        message(FATAL_ERROR "KAPITSA_CUDA is ON and nvcc is not found: put it on the PATH, or leave KAPITSA_CUDA out")
+    endif()
+endif()
 set(KAPITSA_CUDA_ARCHITECTURES "80;90" CACHE STRING "Compute capabilities to compile for")
 
 # kapitsa_cuda(TARGET FOLDER): adds the backend to the library, or its absence.
 function(kapitsa_cuda target folder)
-    if(NOT (KAPITSA_CUDA AND KAPITSA_NVCC))
+    if(NOT build_cuda)
         file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp)
         list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/${folder}/no_cuda.cpp)
         get_target_property(all ${target} SOURCES)
