@@ -51,17 +51,17 @@ struct Step {
 };
 
 struct RunnerInfo {
-    std::string architecture;         // "qwen3_5"
-    std::string backend, device;      // "cuda", and what it runs on, for people
-    bool on_host = true;              // weights are read from the machine's own memory
-    std::uint32_t vocabulary = 0;     // columns of the logits
-    std::uint32_t context = 0;        // tokens one sequence may hold
-    std::uint32_t sequences = 0;      // slots
-    std::uint32_t pages = 0;          // in the pool
-    std::uint32_t rows_per_step = 0;  // the most a step may have
-    std::uint32_t draft_rows = 0;     // the most rows of one segment that is not `commit`
-    std::uint64_t weight_bytes = 0;   // that lie in memory
-    std::uint64_t decode_bytes = 0;   // weights read to compute one token
+    std::string architecture;               // "qwen3_5"
+    std::string backend = {}, device = {};  // "cuda", and what it runs on, for people
+    bool on_host = true;                    // weights are read from the machine's own memory
+    std::uint32_t vocabulary = 0;           // columns of the logits
+    std::uint32_t context = 0;              // tokens one sequence may hold
+    std::uint32_t sequences = 0;            // slots
+    std::uint32_t pages = 0;                // in the pool
+    std::uint32_t rows_per_step = 0;        // the most a step may have
+    std::uint32_t draft_rows = 0;           // the most rows of one segment that is not `commit`
+    std::uint64_t weight_bytes = 0;         // that lie in memory
+    std::uint64_t decode_bytes = 0;         // weights read to compute one token
     // Pictures: what they must be like, and the most patches of one; 0: it sees none, and why.
     std::uint32_t picture_patches = 0, picture_side = 0, picture_block = 0, picture_frames = 0;
     std::string blind_because = "the model has no vision tower";
