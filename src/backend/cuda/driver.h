@@ -39,9 +39,11 @@ namespace kapitsa::cuda {
 
 /// The functions of the driver's library, by their own names.
 struct Driver {
+// NOLINTBEGIN(readability-identifier-naming): the names of the library
 #define CUDA_MEMBER(name) decltype(&::name) name = nullptr;
     CUDA_FUNCTIONS(CUDA_MEMBER)
 #undef CUDA_MEMBER
+    // NOLINTEND(readability-identifier-naming)
 
     /// Opens the library once. Fault::unsupported, in a sentence, where there is none, or no device.
     static Result<const Driver*> open();

@@ -4,9 +4,10 @@
 namespace kapitsa::cuda {
 
 Result<std::unique_ptr<Backend>> open_cuda_backend() {
-    return fail(Fault::unsupported,
-                "this kapitsa was built without CUDA: configure with -DKAPITSA_CUDA=ON where nvcc (CUDA 12.8 or "
-                "newer) is on the PATH, or use --backend cpu");
+    return fail(
+        Fault::unsupported,
+        "this kapitsa was built without CUDA: configure with -DKAPITSA_CUDA=ON where nvcc (CUDA 12.8 or "
+        "newer) is on the PATH, or use --backend cpu");
 }
 
 }  // namespace kapitsa::cuda

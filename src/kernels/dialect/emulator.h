@@ -25,6 +25,7 @@ template <typename T>
 using Local = T*;
 struct None {};
 
+// NOLINTBEGIN(readability-identifier-naming): the words of GPUs
 struct uint3 {
     uint x, y, z;
 };
@@ -34,6 +35,7 @@ struct float4 {
 struct uint4 {
     uint x, y, z, w;
 };
+// NOLINTEND(readability-identifier-naming)
 
 struct Position {
     uint3 group;

@@ -101,13 +101,13 @@ public:
         top[0] = reinterpret_cast<void*>(&Fiber::enter);
         top[1] = nullptr;
         top -= 6;
-        std::memset(top, 0, 6 * sizeof *top);
+        std::memset(static_cast<void*>(top), 0, 6 * sizeof *top);
 #else
         top -= 20;
-        std::memset(top, 0, 20 * sizeof *top);
+        std::memset(static_cast<void*>(top), 0, 20 * sizeof *top);
         top[11] = reinterpret_cast<void*>(&Fiber::enter);  // x30
 #endif
-        stack_ = top;
+        stack_ = static_cast<void*>(top);
     }
     Fiber(const Fiber&) = delete;
     ~Fiber() { ::munmap(memory_, guard + stack_bytes); }
