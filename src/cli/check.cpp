@@ -23,7 +23,7 @@ constexpr const char* wide_backend = "cpu-f64";
 
 struct Options {
     std::optional<std::string> model;
-    std::string against, golden, backend = "cpu", against_backend, texts;
+    std::string against, golden, backend = default_backend(), against_backend, texts;
     std::uint64_t tokens = 1u << 20, threads = 0;
     std::optional<double> limit;
     bool json = false;
@@ -170,7 +170,8 @@ Action setup(Arguments& arguments) {
                    "Compares with another precision of the same model");
     arguments.text("--golden", options->golden, "PATH",
                    "Compares with a reference's outputs: a folder of goldens, or one file of them");
-    arguments.text("--backend", options->backend, "NAME", "What computes MODEL: cpu or cpu-f64");
+    arguments.text("--backend", options->backend, "NAME",
+                   "What computes MODEL: cpu, cuda, emulator or cpu-f64");
     arguments.text("--against-backend", options->against_backend, "NAME",
                    "What computes the model of --against, which is MODEL if none is named", "as --backend");
     arguments.text("--texts", options->texts, "FOLDER",
